@@ -6,6 +6,7 @@
 #
 # Some hosts also need --security-opt apparmor=unconfined.
 #
+# --build-arg VERSION=0.1.0 is the version that the program prints.
 # The target "server" runs servers as the user globalfs, without root: docker build --target server -t globalfs-server .
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
@@ -14,7 +15,8 @@ RUN go mod download
 COPY cmd cmd
 COPY internal internal
 COPY pkg pkg
-RUN CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /globalfs ./cmd/globalfs
+ARG VERSION=
+RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w -X github.com/globalfs/globalfs/internal/command.version=$VERSION" -o /globalfs ./cmd/globalfs
 
 FROM debian:bookworm-slim AS server
 COPY --from=build /globalfs /usr/local/bin/globalfs

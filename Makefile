@@ -20,7 +20,8 @@ GOTEST := go run ./test/gotest
 STATICCHECK := v0.8.2
 GOLANGCI := v2.15.0
 GOVULNCHECK := v1.8.0
-RPMPACK := v0.7.0
+NFPM := v2.45.2
+GORELEASER := v2.15.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/globalfs/tools
 
 # What has goroutines of its own is also tested with the race detector: those first that take the longest.
@@ -46,14 +47,19 @@ install: build ## install the program, units, man pages and completions (DESTDIR
 
 VERSION ?= 0.0.0~$(shell date -u +%Y%m%d)
 .PHONY: packages
-packages: $(TOOLS)/tar2rpm@$(RPMPACK) ## bin/packages: .deb and .rpm for amd64 and arm64 (VERSION=0.0.0~DATE)
+packages: $(TOOLS)/nfpm@$(NFPM) ## bin/packages: .deb and .rpm for amd64 and arm64 (VERSION=0.0.0~DATE)
 	@deploy/deps.sh go
-	TAR2RPM='$<' deploy/packages/make.sh '$(VERSION)'
+	NFPM='$<' deploy/packages/make.sh '$(VERSION)'
 
 .PHONY: package-check
-package-check: ## install, upgrade, remove and purge the .deb in a copy of this machine's Debian
+package-check: $(TOOLS)/nfpm@$(NFPM) ## install, upgrade, remove and purge the .deb in a copy of this machine's Debian
 	@deploy/deps.sh go
-	deploy/packages/check.sh
+	NFPM='$<' deploy/packages/check.sh
+
+.PHONY: release
+release: $(TOOLS)/goreleaser@$(GORELEASER) ## bin/release: the files of a release without publishing them (goreleaser takes minutes to build)
+	$< check --config deploy/goreleaser.yaml
+	GOFLAGS= $< release --config deploy/goreleaser.yaml --snapshot --clean $(ARGS)
 
 .PHONY: lab
 lab: build ## bin/globalfs-lab: protocols beside each other, real processes, a wide-area network
@@ -161,8 +167,11 @@ lint: vet $(TOOLS)/staticcheck@$(STATICCHECK) $(TOOLS)/golangci-lint@$(GOLANGCI)
 vulncheck: $(TOOLS)/govulncheck@$(GOVULNCHECK) ## known vulnerabilities in what the binaries link (asks vuln.go.dev)
 	$(TOOLS)/govulncheck@$(GOVULNCHECK) ./...
 
-$(TOOLS)/tar2rpm@$(RPMPACK):
-	@deploy/deps.sh tool $@ github.com/google/rpmpack/cmd/tar2rpm@$(RPMPACK)
+$(TOOLS)/nfpm@$(NFPM):
+	@deploy/deps.sh tool $@ github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM)
+
+$(TOOLS)/goreleaser@$(GORELEASER):
+	@deploy/deps.sh tool $@ github.com/goreleaser/goreleaser/v2@$(GORELEASER)
 
 $(TOOLS)/govulncheck@$(GOVULNCHECK):
 	@deploy/deps.sh tool $@ golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK)
@@ -180,4 +189,4 @@ clean: ## remove what was built
 .PHONY: help
 help:
 	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

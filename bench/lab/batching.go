@@ -27,9 +27,6 @@ about two minutes.`,
   globalfs-lab batching --out bench/results`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := output.Validate(); err != nil {
-				return command.InputError(err)
-			}
 			if o.Duration < time.Second {
 				return command.InputError(fmt.Errorf("--duration %s: at least 1s of virtual time is needed", o.Duration))
 			}

@@ -77,9 +77,6 @@ Everything takes about a minute.`,
 
 func (f *crossFlags) run(cmd *cobra.Command) (err error) {
 	c := &f.config
-	if err := f.output.Validate(); err != nil {
-		return command.InputError(err)
-	}
 	if c.Carriers, err = carrier.Named(f.carriers); err != nil {
 		return command.InputError(fmt.Errorf("--carriers: %w", err))
 	}

@@ -109,7 +109,7 @@ func (f *geoFlags) prepare() (err error) {
 	for _, r := range f.regions {
 		c.Regions = append(c.Regions, topology.Region(r))
 	}
-	if err := errors.Join(f.output.Validate(), c.Validate()); err != nil {
+	if err := c.Validate(); err != nil {
 		return command.InputError(err)
 	}
 	if c.Etcd == "" && c.NeedsEtcd() {

@@ -53,9 +53,6 @@ Time is virtual and prices are stated, so equal seeds give equal figures. Everyt
 
 func (f *heronFlags) run(cmd *cobra.Command) error {
 	c := &f.config
-	if err := f.output.Validate(); err != nil {
-		return command.InputError(err)
-	}
 	if f.quick {
 		c.Quick()
 	}

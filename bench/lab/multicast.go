@@ -64,10 +64,7 @@ when more outstanding messages bring no more throughput. Everything takes about 
 
 func (f *multicastFlags) run(cmd *cobra.Command) error {
 	c := &f.config
-	err := f.output.Validate()
-	if err != nil {
-		return command.InputError(err)
-	}
+	var err error
 	if c.Scenarios, err = ordering.ScenariosNamed(f.scenarios); err != nil {
 		return command.InputError(fmt.Errorf("--scenario: %w", err))
 	}

@@ -24,9 +24,6 @@ Time is virtual and costs are stated, so the figures repeat exactly. Everything 
   globalfs-lab packing --out bench/results`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := output.Validate(); err != nil {
-				return command.InputError(err)
-			}
 			if err := c.Validate(); err != nil {
 				return command.InputError(err)
 			}

@@ -157,7 +157,7 @@ func (f *processFlags) validate() error {
 	case f.kill != "" && f.durability == "memory":
 		return fmt.Errorf("--kill needs a log that survives: give --durability os or sync")
 	}
-	return f.output.Validate()
+	return nil
 }
 
 // prepare checks the flags and completes the configuration.

@@ -24,9 +24,6 @@ A paper that has ended is kept: after an interruption the same command goes on w
   globalfs-lab reproduce --paper tram --paper heron --quick --out /tmp/quick`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := output.Validate(); err != nil {
-				return command.InputError(err)
-			}
 			if err := o.Validate(); err != nil {
 				return command.InputError(err)
 			}

@@ -59,9 +59,6 @@ Everything takes about two minutes.`,
 
 func (f *tramFlags) run(cmd *cobra.Command) error {
 	c := &f.config
-	if err := f.output.Validate(); err != nil {
-		return command.InputError(err)
-	}
 	if _, err := ordering.Named(c.Beside); err != nil {
 		return command.InputError(fmt.Errorf("--beside: %w", err))
 	}

@@ -17,12 +17,10 @@ unshare --mount --pid --fork true 2>/dev/null || skip "needs namespaces"
 arch="$(dpkg --print-architecture)"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
-CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o "$work/globalfs" ./cmd/globalfs
 for version in 0.0.1 0.0.2; do
-	PROGRAM="$work/globalfs" deploy/packages/make.sh "$version" "$arch" >/dev/null
+	deploy/packages/make.sh "$version" "$arch" >/dev/null
 	mv "bin/packages/globalfs_${version}_$arch.deb" "$work/$version.deb"
 done
-rm "$work/globalfs"
 cp deploy/packages/check_steps.sh "$work/steps"
 unshare --mount --pid --fork bash -euc '
 	mount -t tmpfs tmpfs /mnt

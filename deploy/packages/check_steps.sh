@@ -5,7 +5,7 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 cd /
 gone() { if [ -e "$1" ]; then exit 1; fi; } # set -e does not heed "!"
 dpkg -i /tmp/package/0.0.1.deb
-globalfs version
+globalfs version | grep -x 'globalfs 0.0.1'
 [ "$(readlink -f /sbin/mount.globalfs)" = /usr/bin/globalfs ]
 getent passwd globalfs
 [ "$(stat -c '%a %G' /etc/globalfs/certs)" = '750 globalfs' ]
@@ -21,7 +21,7 @@ mkdir -p /var/lib/globalfs/n1
 
 dpkg --force-confold -i /tmp/package/0.0.2.deb
 [ "$(dpkg-query -W -f '${Version}' globalfs)" = 0.0.2 ]
-globalfs version
+globalfs version | grep -x 'globalfs 0.0.2'
 grep -q '^# changed' /etc/globalfs/cluster.yaml.example
 
 dpkg -r globalfs

@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/progress"
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
 )
@@ -49,15 +49,9 @@ const holdEvery = replica.HoldBlocks / 4
 
 // Options of Create.
 type Options struct {
-	Build    string       // version of the program
-	Scratch  string       // directory for temporary files
-	Progress func(string) // nil: nobody is told
-}
-
-func (o *Options) say(text string, args ...any) {
-	if o.Progress != nil {
-		o.Progress(fmt.Sprintf(text, args...))
-	}
+	Build    string          // version of the program
+	Scratch  string          // directory for temporary files
+	Progress *progress.Meter // nil: nobody looks
 }
 
 // Create makes a backup of a running cluster.
@@ -75,7 +69,7 @@ func (r *Repository) Create(ctx context.Context, c Cluster, o Options) (_ *Manif
 		Format: format, ID: now.Format("20060102T150405.000Z"), Number: uint64(now.UnixMilli()), Time: now,
 		Cluster: c.Name(), Identity: string(c.Plan().Identity()), Build: o.Build,
 	}
-	o.say("all partitions are asked to save their states")
+	o.Progress.Begin("waiting until all partitions have saved their states")
 	if err := markAll(ctx, c, m.Number, false); err != nil {
 		return nil, err
 	}
@@ -98,6 +92,7 @@ func (r *Repository) Create(ctx context.Context, c Cluster, o Options) (_ *Manif
 	if _, err := refound(m.ID, stores); err != nil {
 		return nil, err
 	}
+	o.Progress.Count(countBlocks(stores), "blocks", "copying the blocks that the repository lacks")
 	for p, keys := range stores {
 		if err := r.saveBlocks(held, c, uint16(p), keys, m, &o); err != nil {
 			return nil, err
@@ -168,7 +163,7 @@ func (r *Repository) readStates(ctx context.Context, c Cluster, m *Manifest, o *
 	var keys []meta.Keys
 	partitions := c.Plan().Partitions
 	for _, p := range partitions {
-		store, err := kv.Open(filepath.Join(scratch, fmt.Sprintf("partition-%d", p.ID)), kv.Options{})
+		store, err := kv.Open(partitionDir(scratch, p.ID), kv.Options{})
 		if err != nil {
 			return stores, closeAll, err
 		}
@@ -178,9 +173,10 @@ func (r *Repository) readStates(ctx context.Context, c Cluster, m *Manifest, o *
 	// Servers let a state go that nobody reads for some minutes.
 	g, reading := errgroup.WithContext(ctx)
 	g.SetLimit(parallelStates)
+	o.Progress.Count(uint64(len(partitions)), "partitions", "reading the states")
 	for i, p := range partitions {
-		o.say("reading the state of partition %d", p.ID)
 		g.Go(func() error {
+			defer o.Progress.Add(1)
 			if err := readState(reading, c, p.ID, m.Number, stores[i]); err != nil {
 				return fmt.Errorf("partition %d: %w", p.ID, err)
 			}
@@ -231,6 +227,16 @@ func refound(id string, stores []*kv.Store) (done cross.Concluded, err error) {
 	return replica.Refound(keys, crc32.ChecksumIEEE([]byte(id)))
 }
 
+// countBlocks returns the number of blocks that states name.
+func countBlocks(stores []*kv.Store) (total uint64) {
+	for _, keys := range stores {
+		for range meta.Held(keys) {
+			total++
+		}
+	}
+	return total
+}
+
 // saveBlocks counts the blocks that a restored state names, and copies those that the repository lacks.
 func (r *Repository) saveBlocks(ctx context.Context, c Cluster, partition uint16, keys *kv.Store, m *Manifest, o *Options) error {
 	g, ctx := errgroup.WithContext(ctx)
@@ -241,8 +247,8 @@ func (r *Repository) saveBlocks(ctx context.Context, c Cluster, partition uint16
 			break
 		}
 		m.BlockCount++
-		o.say("copying blocks: %d looked at", m.BlockCount)
 		g.Go(func() error {
+			defer o.Progress.Add(1)
 			n, err := r.copyBlock(ctx, c, partition, id)
 			added.Add(n)
 			return err

@@ -54,7 +54,7 @@ func (x *opened) close() error {
 
 // partitionDir is where a partition is, below the directory of opened and of a server.
 func partitionDir(dir string, p uint16) string {
-	return filepath.Join(dir, fmt.Sprintf("partition-%d", p))
+	return filepath.Join(dir, topology.PartitionDir(p))
 }
 
 // open reads the states of a backup, and makes them the first states of a cluster. The caller closes them.
@@ -74,9 +74,9 @@ func (r *Repository) open(ctx context.Context, id string, o *Options) (_ *opened
 		}
 	}()
 	var keys []meta.Keys
+	o.Progress.Count(uint64(len(m.Partitions)), "partitions", "reading the metadata")
 	for i := range m.Partitions {
 		p := &m.Partitions[i]
-		o.say("reading partition %d", p.ID)
 		store, err := kv.Open(filepath.Join(partitionDir(dir, p.ID), "state"), kv.Options{})
 		if err != nil {
 			return nil, err
@@ -85,6 +85,7 @@ func (r *Repository) open(ctx context.Context, id string, o *Options) (_ *opened
 		if err := r.load(ctx, p, store); err != nil {
 			return nil, err
 		}
+		o.Progress.Add(1)
 	}
 	found, err := cross.Contradictions(keys)
 	if err != nil {
@@ -96,7 +97,7 @@ func (r *Repository) open(ctx context.Context, id string, o *Options) (_ *opened
 		return nil, err
 	}
 	x.Finished, x.Aborted = done.Committed, done.Aborted
-	o.say("checking the metadata")
+	o.Progress.Begin("checking the metadata")
 	for p, k := range keys {
 		for _, what := range meta.Check(k) {
 			x.Problems = append(x.Problems, fmt.Sprintf("partition %d: %s", p, what))
@@ -152,6 +153,7 @@ func (r *Repository) eachBlock(ctx context.Context, x *opened, o *Options, do fu
 		}
 		all <- found
 	}()
+	o.Progress.Count(x.manifest.BlockCount, "blocks", "reading the blocks")
 	var read atomic.Uint64
 	for p, s := range x.stores {
 		for id := range meta.Held(s) {
@@ -159,8 +161,8 @@ func (r *Repository) eachBlock(ctx context.Context, x *opened, o *Options, do fu
 				break
 			}
 			x.Report.Blocks++
-			o.say("reading blocks: %d looked at", x.Report.Blocks)
 			g.Go(func() error {
+				defer o.Progress.Add(1)
 				data, err := r.block(ctx, id)
 				switch {
 				case err != nil && ctx.Err() != nil:

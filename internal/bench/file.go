@@ -86,6 +86,9 @@ type sample struct {
 func (s *sample) rate() float64     { return s.amount / s.elapsed.Seconds() }
 func (s *sample) diskRate() float64 { return float64(s.used.written) / s.elapsed.Seconds() }
 
+// Steps returns the number of calls of Progress.
+func (c *FileConfig) Steps() int { return 1 + len(fileMeasures(c))*c.Rounds }
+
 // Files measures file systems with the same files. In each round it makes each measure for one contender
 // after the other. A first measurement, which is discarded, makes the kernel allocate its memory: on a
 // virtual machine a page costs five times as much to fill at its first use.

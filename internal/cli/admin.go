@@ -45,9 +45,6 @@ func (f *adminFlags) register(cmd *cobra.Command) *cobra.Command {
 
 // ask sends q to a server and prints the result.
 func (f *adminFlags) ask(cmd *cobra.Command, server string, q *daemon.Request, done string) error {
-	if err := checkOutput(f.output); err != nil {
-		return err
-	}
 	logger, err := f.logging.logger()
 	if err != nil {
 		return err
@@ -103,6 +100,7 @@ gets its share of the region's blocks; replicas move to it when another server i
 				"%s is in the cluster")
 		},
 	})
+	arguments(cmd, regionNames)
 	cmd.Flags().BoolVar(&wait, "wait", false, "return when the new server runs and the cluster has settled")
 	return cmd
 }
@@ -125,13 +123,14 @@ back. Once 'globalfs status' does not show it any more it can be stopped for eve
 			return f.ask(cmd, "", &daemon.Request{Op: daemon.Drain, Server: args[0]}, args[0]+" is being drained: 'globalfs status' shows when it has left")
 		},
 	})
+	arguments(cmd, serverNames)
 	cmd.Flags().BoolVar(&wait, "wait", false, "return when it has left")
 	return cmd
 }
 
 func newAdminRemove(logging *logFlags) *cobra.Command {
 	f := adminFlags{logging: logging}
-	return f.register(&cobra.Command{
+	cmd := f.register(&cobra.Command{
 		Use:   "remove SERVER",
 		Short: "Take a server out that is gone for ever",
 		Long: `remove takes a server that is dead out of its region's storage ring; the others make the missing copies. Its replicas must have been replaced
@@ -142,11 +141,13 @@ before ('admin replace'). A server that lives is drained instead.`,
 			return f.ask(cmd, "", &daemon.Request{Op: daemon.Remove, Server: args[0]}, args[0]+" is out of the cluster")
 		},
 	})
+	arguments(cmd, serverNames)
+	return cmd
 }
 
 func newAdminMoveLeader(logging *logFlags) *cobra.Command {
 	f := adminFlags{logging: logging}
-	return f.register(&cobra.Command{
+	cmd := f.register(&cobra.Command{
 		Use:     "move-leader PARTITION SERVER",
 		Short:   "Have the replica on a server lead a partition",
 		Long:    `move-leader makes the replica on SERVER the leader of a partition, which it stays until it fails or another one is asked to lead.`,
@@ -160,6 +161,8 @@ func newAdminMoveLeader(logging *logFlags) *cobra.Command {
 			return f.ask(cmd, args[1], &daemon.Request{Op: daemon.MoveLeader, Partition: p}, args[1]+" was asked to lead")
 		},
 	})
+	arguments(cmd, partitionNumbers, serverNames)
+	return cmd
 }
 
 func newAdminReplace(logging *logFlags) *cobra.Command {
@@ -183,13 +186,15 @@ never returns, --accept-loss replaces it all the same: what only that replica ha
 			return f.ask(cmd, "", &daemon.Request{Op: daemon.Replace, Partition: p, Server: args[1], To: to, AcceptLoss: loss}, "it takes over the state of the others")
 		},
 	})
+	arguments(cmd, partitionNumbers, serverNames)
 	cmd.Flags().StringVar(&to, "to", "", "server that gets it (default: one of the region that has none of the partition)")
+	flagValues(cmd, "to", serverNames)
 	cmd.Flags().BoolVar(&loss, "accept-loss", false, "also if the majority has lost power, and SERVER may have updates that it has forgotten")
 	return cmd
 }
 
 func newAdminForget(logging *logFlags) *cobra.Command {
-	var config string
+	var config, output string
 	var insecure bool
 	cmd := &cobra.Command{
 		Use:   "forget CLUSTER",
@@ -219,12 +224,16 @@ data directories stay as they are: a new cluster of the name needs empty ones.`,
 			if err := daemon.Forget(cmd.Context(), file, logger); err != nil {
 				return err
 			}
+			if output == "json" {
+				return command.PrintJSON(cmd.OutOrStdout(), map[string]string{"forgotten": file.Name})
+			}
 			fmt.Fprintf(cmd.OutOrStdout(), "etcd has nothing of cluster %s any more\n", file.Name)
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&config, "config", "", "the cluster file, which names etcd (default: "+defaultConfigs+")")
 	cmd.Flags().BoolVar(&insecure, "insecure", false, "accept etcd by http on other hosts")
+	outputFlag(cmd, &output)
 	return cmd
 }
 

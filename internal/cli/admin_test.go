@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,7 +49,10 @@ func TestAdminOfEmbeddedCluster(t *testing.T) {
 		return h
 	}
 
-	require.Contains(t, fails(t, command.ExitFailure, admin("join", "mars", "127.0.0.1:1")...), `there is no region "mars"`)
+	require.True(t, strings.HasPrefix(fails(t, command.ExitFailure, admin("join", "mars", "127.0.0.1:1")...), `globalfs: there is no region "mars"`))
+	for _, args := range [][]string{{"drain", "us-west-2z"}, {"move-leader", "0", "us-west-2z"}} {
+		require.Contains(t, fails(t, command.ExitFailure, admin(args...)...), `globalfs: there is no server "us-west-2z": give one of us-west-2a, us-west-2b`)
+	}
 	require.Contains(t, fails(t, command.ExitFailure, admin("drain", "us-west-2a")...), "let a new server join first")
 	out := run(t, admin("join", "us-west-2", freeAddress(t))...)
 	require.Equal(t, "it is started by the process that runs the other servers\nus-west-2d is in the cluster\n", out)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/globalfs/globalfs/internal/daemon"
+	"github.com/globalfs/globalfs/internal/progress"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -17,59 +18,79 @@ const leftEvery = 500 * time.Millisecond
 
 // awaitLeft waits until a drained server has left its region's storage ring.
 func awaitLeft(cmd *cobra.Command, a *daemon.Access, name string) error {
-	ctx := cmd.Context()
-	n := newNarrator(cmd.Context(), cmd.ErrOrStderr())
-	defer n.stop()
-	ticker := time.NewTicker(leftEvery)
-	defer ticker.Stop()
-	first, began := uint64(0), time.Now() // the highest number of blocks seen there, and its time
-	for {
-		answers := a.Status(ctx)
-		if s := a.Cluster().Server(name); s == nil || s.State == topology.StorageLeft {
-			return nil
-		}
-		if !slices.ContainsFunc(answers, func(o daemon.Answer) bool { return o.Error == "" }) {
-			return errors.New("no server of the cluster answers any more: 'globalfs status' tells whether it has left")
-		}
-		i := slices.IndexFunc(answers, func(o daemon.Answer) bool { return o.Server.Name == name })
-		if i >= 0 && answers[i].Status.Storage != nil {
-			left := answers[i].Status.Storage.Blocks
-			if first = max(first, left); first == left {
-				began = time.Now()
+	return metered(cmd, func(meter *progress.Meter) error {
+		ctx := cmd.Context()
+		ticker := time.NewTicker(leftEvery)
+		defer ticker.Stop()
+		meter.Count(0, "blocks", "%s hands its blocks over", name)
+		for first := uint64(0); ; { // the highest number of blocks seen there
+			answers := a.Status(ctx)
+			if s := a.Cluster().Server(name); s == nil || s.State == topology.StorageLeft {
+				return nil
 			}
-			n.say(fmt.Sprintf("%s hands its blocks over: %s", name, pace(first-left, first, "blocks", time.Since(began))))
+			if !slices.ContainsFunc(answers, func(o daemon.Answer) bool { return o.Error == "" }) {
+				return errors.New("no server of the cluster answers any more: 'globalfs status' tells whether it has left")
+			}
+			i := slices.IndexFunc(answers, func(o daemon.Answer) bool { return o.Server.Name == name })
+			if i >= 0 && answers[i].Status.Storage != nil {
+				left := answers[i].Status.Storage.Blocks
+				first = max(first, left)
+				meter.Reach(first-left, first)
+			}
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	})
 }
 
 // awaitJoined waits until a joined server runs, and no tasks are left after its start.
 func awaitJoined(cmd *cobra.Command, a *daemon.Access, name string) error {
-	ctx := cmd.Context()
-	n := newNarrator(ctx, cmd.ErrOrStderr())
-	defer n.stop()
-	ticker := time.NewTicker(leftEvery)
-	defer ticker.Stop()
-	for {
-		h := daemon.Judge(a.Name(), a.Status(ctx), a.Cluster())
-		i := slices.IndexFunc(h.Servers, func(s daemon.ServerHealth) bool { return s.Name == name })
-		switch {
-		case i < 0 || h.Servers[i].State == "down":
-			n.say("waiting for the start of " + name)
-		case h.Settled():
-			return nil
-		case h.Servers[i].Storage != nil:
-			n.say(fmt.Sprintf("%s runs and has %d blocks; the cluster has %d problems and %d tasks after starts, see 'globalfs status'",
-				name, h.Servers[i].Storage.Blocks, len(h.Problems), len(h.Starting)))
+	return metered(cmd, func(meter *progress.Meter) error {
+		ctx := cmd.Context()
+		ticker := time.NewTicker(leftEvery)
+		defer ticker.Stop()
+		for {
+			h := daemon.Judge(a.Name(), a.Status(ctx), a.Cluster())
+			if h.Settled() && isUp(h, name) {
+				return nil
+			}
+			tellJoining(meter, h, name)
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return fmt.Errorf("interrupted: %s is in the cluster all the same: 'globalfs status' shows it", name)
+			}
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fmt.Errorf("interrupted: %s is in the cluster all the same: 'globalfs status' shows it", name)
+	})
+}
+
+// isUp reports whether a server runs.
+func isUp(h *daemon.Health, name string) bool {
+	i := slices.IndexFunc(h.Servers, func(s daemon.ServerHealth) bool { return s.Name == name })
+	return i >= 0 && h.Servers[i].State != "down"
+}
+
+// tellJoining sets the progress of a server that joins: its share of the region's blocks, which ends at about
+// the mean of the region's servers.
+func tellJoining(meter *progress.Meter, h *daemon.Health, name string) {
+	i := slices.IndexFunc(h.Servers, func(s daemon.ServerHealth) bool { return s.Name == name })
+	switch {
+	case !isUp(h, name):
+		meter.Begin("waiting for the start of %s", name)
+		return
+	case h.Servers[i].Storage == nil || h.Servers[i].Storage.Status == nil:
+		meter.Begin("%s runs", name)
+		return
+	}
+	sum, servers := uint64(0), uint64(0)
+	for _, s := range h.Servers {
+		if s.Region == h.Servers[i].Region && s.Storage != nil && s.Storage.Status != nil {
+			sum, servers = sum+s.Storage.Blocks, servers+1
 		}
 	}
+	meter.Count(sum/servers, "blocks", "%s takes its share over; the cluster has %d problems and %d tasks after starts", name, len(h.Problems), len(h.Starting))
+	meter.Add(h.Servers[i].Storage.Blocks)
 }

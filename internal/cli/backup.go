@@ -11,6 +11,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/backup"
 	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/progress"
 )
 
 // backupFlags are the flags of the commands about backups.
@@ -60,9 +61,6 @@ func (f *backupFlags) registerID(cmd *cobra.Command) {
 }
 
 func (f *backupFlags) create(cmd *cobra.Command, where string) error {
-	if err := checkOutput(f.output); err != nil {
-		return err
-	}
 	logger, err := f.logging.logger()
 	if err != nil {
 		return err
@@ -77,8 +75,8 @@ func (f *backupFlags) create(cmd *cobra.Command, where string) error {
 	}
 	defer func() { _ = c.close() }() // it only ends connections
 	var m *backup.Manifest
-	err = narrated(cmd, func(say func(string)) (err error) {
-		m, err = repository.Create(cmd.Context(), c, backup.Options{Build: command.Version(), Progress: say})
+	err = metered(cmd, func(meter *progress.Meter) (err error) {
+		m, err = repository.Create(cmd.Context(), c, backup.Options{Build: command.Version(), Progress: meter})
 		return err
 	})
 	if errors.Is(err, context.Canceled) {
@@ -107,8 +105,8 @@ Exit codes: 0 the backup is sound, 1 it is not or could not be read.`,
   globalfs backup verify /backups/prod --backup 20261123T050000.000Z -o json`,
 		Args: oneRepository,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.report(cmd, args[0], "is sound", func(r *backup.Repository, say func(string)) (*backup.Report, error) {
-				return r.Verify(cmd.Context(), f.id, backup.Options{Progress: say})
+			return f.report(cmd, args[0], "is sound", func(r *backup.Repository, meter *progress.Meter) (*backup.Report, error) {
+				return r.Verify(cmd.Context(), f.id, backup.Options{Progress: meter})
 			})
 		},
 	}
@@ -118,17 +116,14 @@ Exit codes: 0 the backup is sound, 1 it is not or could not be read.`,
 }
 
 // report runs do on a repository, and prints its report.
-func (f *backupFlags) report(cmd *cobra.Command, where, sound string, do func(*backup.Repository, func(string)) (*backup.Report, error)) error {
-	if err := checkOutput(f.output); err != nil {
-		return err
-	}
+func (f *backupFlags) report(cmd *cobra.Command, where, sound string, do func(*backup.Repository, *progress.Meter) (*backup.Report, error)) error {
 	repository, err := backup.OpenDirectory(where, false)
 	if err != nil {
 		return err
 	}
 	var report *backup.Report
-	err = narrated(cmd, func(say func(string)) (err error) {
-		report, err = do(repository, say)
+	err = metered(cmd, func(meter *progress.Meter) (err error) {
+		report, err = do(repository, meter)
 		return err
 	})
 	if err != nil {
@@ -160,9 +155,6 @@ func newBackupList() *cobra.Command {
 		Example: `  globalfs backup list /backups/prod`,
 		Args:    oneRepository,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(f.output); err != nil {
-				return err
-			}
 			repository, err := backup.OpenDirectory(args[0], false)
 			if err != nil {
 				return err
@@ -190,13 +182,6 @@ func printBackups(out io.Writer, all []backup.Manifest) error {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%d\t%s\n", m.ID, m.Cluster, len(m.Partitions), size(m.Bytes), m.BlockCount, size(m.NewBytes))
 	}
 	return w.Flush()
-}
-
-// narrated runs do, and prints its progress if it takes long.
-func narrated(cmd *cobra.Command, do func(say func(string)) error) error {
-	n := newNarrator(cmd.Context(), cmd.ErrOrStderr())
-	defer n.stop()
-	return do(n.say)
 }
 
 func oneRepository(cmd *cobra.Command, args []string) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/dev"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/progress"
 	"github.com/spf13/cobra"
 )
 
@@ -60,6 +61,7 @@ the first region and in the global one.`,
 	flags.IntVar(&f.clients, "clients", 4, "in each measurement")
 	command.DurationVar(flags, &f.duration, "duration", 5*time.Second, "of each measurement")
 	flags.StringVar(&f.through, "through", "mount", "mount (as programs use it) or client (the client library, without the kernel)")
+	command.Choice(cmd, flags, "through", "mount", "client")
 	f.output.Register(cmd)
 	return cmd
 }
@@ -70,10 +72,8 @@ func (f *microFlags) validate() error {
 		return fmt.Errorf("--clients %d: give at least 1", f.clients)
 	case f.duration <= 0:
 		return fmt.Errorf("--duration %v: give a positive duration", f.duration)
-	case f.through != "mount" && f.through != "client":
-		return fmt.Errorf("--through %q: give mount or client", f.through)
 	}
-	return f.output.Validate()
+	return nil
 }
 
 func (f *microFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
@@ -104,15 +104,16 @@ func (f *microFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	rows, err := bench.Micro(cmd.Context(), bench.Config{
-		Clients: f.clients, Duration: f.duration, Places: places,
-		Progress: func(what string) { fmt.Fprintln(cmd.ErrOrStderr(), what) },
-	})
-	if err != nil {
+	var rows []bench.Measurement
+	err = metered(cmd, func(meter *progress.Meter) (err error) {
+		rows, err = bench.Micro(cmd.Context(), bench.Config{
+			Clients: f.clients, Duration: f.duration, Places: places,
+			Progress: steps(meter, len(bench.Operations(f.clients))*len(places)),
+		})
 		return err
-	}
+	})
 	r := command.Result{Name: "micro", Rows: rows, Table: func(out io.Writer) error { return printMeasurements(out, rows) }}
-	return r.Write(cmd.OutOrStdout(), f.output, "")
+	return writeMeasured(cmd, &r, len(rows), f.output, "", err)
 }
 
 // places returns the two directories to measure, and the function that ends their use.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/bench"
 	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/progress"
 )
 
 // blocksFlags are the flags of `bench blocks`.
@@ -54,23 +55,14 @@ on five machines that do not sync.`,
 	flags.StringVar(&f.transport, "transport", "inprocess", "between the servers: inprocess (queues in memory) or grpc (TLS over loopback; named after an earlier protocol)")
 	flags.StringSliceVar(&f.durability, "durability", []string{"os"}, "durability of a put: os (the end of the process), sync (also a loss of power); or both")
 	flags.StringVar(&f.dir, "data-dir", "", "where the disks of the servers and the plain files are, deleted at the end (default: a temporary directory)")
+	command.Choice(cmd, flags, "transport", "inprocess", "grpc")
+	command.Choice(cmd, flags, "durability", "os", "sync")
 	f.output.Register(cmd)
 	flags.StringVar(&f.out, "out", "", "directory in which to put blocks.txt and blocks.json as well")
 	return cmd
 }
 
 func (f *blocksFlags) validate() error {
-	for _, d := range f.durability {
-		if d != "os" && d != "sync" {
-			return fmt.Errorf("--durability %q: give os or sync", d)
-		}
-	}
-	if f.transport != "inprocess" && f.transport != "grpc" {
-		return fmt.Errorf("--transport %q: give inprocess or grpc", f.transport)
-	}
-	if err := f.output.Validate(); err != nil {
-		return err
-	}
 	return f.config.Validate()
 }
 
@@ -84,18 +76,22 @@ func (f *blocksFlags) run(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	var rows []bench.BlocksRow
-	for _, durability := range f.durability {
-		cfg := f.config
-		cfg.Dir, cfg.GRPC, cfg.Sync = work, f.transport == "grpc", durability == "sync"
-		cfg.Progress = func(what string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", durability, what) }
-		more, err := bench.Blocks(cmd.Context(), cfg)
-		if err != nil {
-			return command.Interrupted(cmd.Context(), err)
+	err = metered(cmd, func(meter *progress.Meter) error {
+		step := steps(meter, len(f.durability)*len(f.config.Sizes)*len(f.config.Copies)*f.config.Rounds)
+		for _, durability := range f.durability {
+			cfg := f.config
+			cfg.Dir, cfg.GRPC, cfg.Sync = work, f.transport == "grpc", durability == "sync"
+			cfg.Progress = func(what string) { step(durability + ": " + what) }
+			more, err := bench.Blocks(cmd.Context(), cfg)
+			rows = append(rows, more...)
+			if err != nil {
+				return err
+			}
 		}
-		rows = append(rows, more...)
-	}
+		return nil
+	})
 	r := command.Result{Name: "blocks", Rows: rows, Table: func(out io.Writer) error { return printBlocks(out, rows) }}
-	return r.Write(cmd.OutOrStdout(), f.output, f.out)
+	return writeMeasured(cmd, &r, len(rows), f.output, f.out, err)
 }
 
 func printBlocks(out io.Writer, rows []bench.BlocksRow) error {

@@ -18,6 +18,7 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/dev"
 	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/progress"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/wal"
 )
@@ -74,25 +75,16 @@ that the process caused to be written to the disk: ours writes each byte as ofte
 	flags.StringSliceVar(&f.durability, "durability", []string{"os"}, "durability of a write: os (the end of the process), sync (also a loss of power); or both")
 	flags.StringVar(&f.dir, "data-dir", "", "where the cluster keeps its data and the directories below loopback are, deleted at the end (default: a temporary directory)")
 	flags.StringVar(&f.profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
+	command.Choice(cmd, flags, "transport", "inprocess", "grpc")
+	command.Choice(cmd, flags, "durability", "os", "sync")
 	f.output.Register(cmd)
 	flags.StringVar(&f.out, "out", "", "directory in which to put file.txt and file.json as well")
 	return cmd
 }
 
 func (f *fileFlags) validate() error {
-	for _, d := range f.durability {
-		if d != "os" && d != "sync" {
-			return fmt.Errorf("--durability %q: give os or sync", d)
-		}
-	}
-	switch {
-	case f.copies < 1 || f.copies > 3:
+	if f.copies < 1 || f.copies > 3 {
 		return fmt.Errorf("--copies %d: give 1 to 3", f.copies)
-	case f.transport != "inprocess" && f.transport != "grpc":
-		return fmt.Errorf("--transport %q: give inprocess or grpc", f.transport)
-	}
-	if err := f.output.Validate(); err != nil {
-		return err
 	}
 	return f.config.Validate()
 }
@@ -111,18 +103,22 @@ func (f *fileFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	var rows []bench.FileRow
-	for _, durability := range f.durability {
-		cfg := f.config
-		cfg.Sync = durability == "sync"
-		cfg.Progress = func(what string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", durability, what) }
-		more, err := f.measure(cmd.Context(), cfg, logger)
-		if err != nil {
-			return command.Interrupted(cmd.Context(), err)
+	err = metered(cmd, func(meter *progress.Meter) error {
+		step := steps(meter, len(f.durability)*f.config.Steps())
+		for _, durability := range f.durability {
+			cfg := f.config
+			cfg.Sync = durability == "sync"
+			cfg.Progress = func(what string) { step(durability + ": " + what) }
+			more, err := f.measure(cmd.Context(), cfg, logger)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, more...)
 		}
-		rows = append(rows, more...)
-	}
+		return nil
+	})
 	r := command.Result{Name: "file", Rows: rows, Table: func(out io.Writer) error { return printFiles(out, rows) }}
-	return r.Write(cmd.OutOrStdout(), f.output, f.out)
+	return writeMeasured(cmd, &r, len(rows), f.output, f.out, err)
 }
 
 // measure runs one cluster beside the loopback mounts.

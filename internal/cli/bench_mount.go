@@ -82,9 +82,6 @@ for one operation. An interrupted run removes its working directories, DIR/globa
 
 func (f *benchMountFlags) run(cmd *cobra.Command, args []string) (err error) {
 	ctx := cmd.Context()
-	if err := f.output.Validate(); err != nil {
-		return command.InputError(err)
-	}
 	c := &f.config
 	c.Size, c.Progress = int64(f.size), benchProgress(cmd.ErrOrStderr(), 2*time.Second)
 	for _, arg := range args {

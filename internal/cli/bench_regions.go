@@ -16,6 +16,7 @@ import (
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/dev"
+	"github.com/globalfs/globalfs/internal/progress"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/wal"
 )
@@ -74,7 +75,7 @@ func (f *regionsFlags) validate() error {
 	case f.cycles < 1:
 		return fmt.Errorf("--cycles %d: give at least 1", f.cycles)
 	}
-	return f.output.Validate()
+	return nil
 }
 
 func (f *regionsFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
@@ -91,20 +92,24 @@ func (f *regionsFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	var rows []bench.RegionsRow
-	for i, n := range f.counts {
-		cfg := dev.Config{
-			Spec: topology.DefaultSpec(), Dir: filepath.Join(work, fmt.Sprint(i)), WAN: true,
-			Durability: wal.Memory, Timeout: client.DefaultTimeout, Logger: logger,
+	err = metered(cmd, func(meter *progress.Meter) error {
+		step := steps(meter, 0)
+		for i, n := range f.counts {
+			cfg := dev.Config{
+				Spec: topology.DefaultSpec(), Dir: filepath.Join(work, fmt.Sprint(i)), WAN: true,
+				Durability: wal.Memory, Timeout: client.DefaultTimeout, Logger: logger,
+			}
+			cfg.Spec.Regions = thesisRegions[:n]
+			more, err := f.measure(cmd.Context(), cfg, step)
+			if err != nil {
+				return fmt.Errorf("%d regions: %w", n, err)
+			}
+			rows = append(rows, more...)
 		}
-		cfg.Spec.Regions = thesisRegions[:n]
-		more, err := f.measure(cmd.Context(), cfg, func(what string) { fmt.Fprintln(cmd.ErrOrStderr(), what) })
-		if err != nil {
-			return fmt.Errorf("%d regions: %w", n, err)
-		}
-		rows = append(rows, more...)
-	}
+		return nil
+	})
 	r := command.Result{Name: "regions", Rows: rows, Table: func(out io.Writer) error { return printRegions(out, rows) }}
-	return r.Write(cmd.OutOrStdout(), f.output, f.out)
+	return writeMeasured(cmd, &r, len(rows), f.output, f.out, err)
 }
 
 // measure runs one cluster.

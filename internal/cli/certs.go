@@ -32,6 +32,8 @@ type certsFlags struct {
 	hosts      []string
 	uids, gids string
 	root       bool
+
+	report *certsReport // shared by the steps of a command
 }
 
 func newCerts(logging *logFlags) *cobra.Command {
@@ -59,6 +61,9 @@ func (f *certsFlags) register(cmd *cobra.Command, days int) {
 	cmd.Flags().StringVar(&f.dir, "dir", "certs", "the directory of the files")
 	cmd.Flags().IntVar(&f.days, "days", days, "how long it is valid")
 	cmd.Flags().BoolVar(&f.renew, "renew", false, "make a new certificate in place of an existing one; flags that are not given keep their values")
+	f.report = new(certsReport)
+	outputFlag(cmd, &f.report.output)
+	cmd.RunE = f.report.reporting(cmd.RunE)
 }
 
 func newCertsInit() *cobra.Command {
@@ -193,23 +198,15 @@ func (f *certsFlags) makeCA(cmd *cobra.Command) error {
 	case time.Now().After(ca.NotAfter()):
 		return fmt.Errorf("%s has expired at %s: --renew renews it", files.Certificate, day(ca.NotAfter()))
 	}
-	return say(cmd, files, "kept", "the CA of cluster "+ca.Cluster(), ca.NotAfter())
+	return f.report.say(cmd, files, "kept", "the CA of cluster "+ca.Cluster(), ca.NotAfter())
 }
 
 func (f *certsFlags) saveCA(cmd *cobra.Command, ca *identity.CA, replace bool) error {
 	if err := identity.SaveCA(f.dir, ca, replace); err != nil {
 		return err
 	}
-	return say(cmd, identity.CAFilesIn(f.dir), "made", "the CA of cluster "+ca.Cluster(), ca.NotAfter())
+	return f.report.say(cmd, identity.CAFilesIn(f.dir), "made", "the CA of cluster "+ca.Cluster(), ca.NotAfter())
 }
-
-// say prints the result for a certificate.
-func say(cmd *cobra.Command, files identity.Files, what, whose string, until time.Time) error {
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s, until %s\n", files.Certificate, what, whose, day(until))
-	return err
-}
-
-func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
 // run makes the certificate of a role.
 func (f *certsFlags) run(role identity.Role) func(*cobra.Command, []string) error {
@@ -241,7 +238,7 @@ func (f *certsFlags) run(role identity.Role) func(*cobra.Command, []string) erro
 			}
 		}
 		if old != nil && !f.renew {
-			return keep(cmd, ca, files, request, hostsOf(old))
+			return f.keep(cmd, ca, files, request, hostsOf(old))
 		}
 		return f.issue(cmd, ca, files, request)
 	}
@@ -302,12 +299,12 @@ func (f *certsFlags) issue(cmd *cobra.Command, ca *identity.CA, files identity.F
 	if err != nil {
 		return err
 	}
-	return say(cmd, files, "made", c.Identity().String(), c.NotAfter())
+	return f.report.say(cmd, files, "made", c.Identity().String(), c.NotAfter())
 }
 
 // keep keeps the existing certificate, and adds missing vector keys of the CA to the key file of a server. It
 // fails if the certificate is invalid or differs from the request.
-func keep(cmd *cobra.Command, ca *identity.CA, files identity.Files, request identity.Request, hosts []string) error {
+func (f *certsFlags) keep(cmd *cobra.Command, ca *identity.CA, files identity.Files, request identity.Request, hosts []string) error {
 	c, err := identity.Load(files, nil)
 	if err != nil {
 		return err
@@ -323,8 +320,8 @@ func keep(cmd *cobra.Command, ca *identity.CA, files identity.Files, request ide
 		case err != nil:
 			return err
 		case changed:
-			return say(cmd, files, "kept, with the CA's vector keys", wanted.String(), c.NotAfter())
+			return f.report.say(cmd, files, "kept, with the CA's vector keys", wanted.String(), c.NotAfter())
 		}
 	}
-	return say(cmd, files, "kept", wanted.String(), c.NotAfter())
+	return f.report.say(cmd, files, "kept", wanted.String(), c.NotAfter())
 }

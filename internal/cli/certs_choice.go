@@ -30,6 +30,7 @@ type certsChoice struct {
 func (c *certsChoice) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.dir, "certs", "", "directory with ca.pem and a certificate made by 'globalfs certs', or none for a cluster without certificates (default: "+defaultCerts+" if there is a certificate in it)")
 	cmd.Flags().StringVar(&c.name, "name", "", "name of the certificate, if the directory has several")
+	flagValues(cmd, "name", certificateNames(c))
 }
 
 // find returns the certificate of the first role that has one. No files: the cluster has no certificates.

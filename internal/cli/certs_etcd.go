@@ -45,8 +45,7 @@ Start the member with --cert-file, --key-file, --client-cert-auth and --trusted-
 func (f *certsFlags) etcd(cmd *cobra.Command, name string) error {
 	files := identity.FilesIn(f.dir, "etcd", name)
 	if certificate, _ := which(files); certificate && !f.renew {
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: kept; --renew makes it anew\n", files.Certificate)
-		return err
+		return f.report.say(cmd, files, "kept", "for member "+name+" (--renew makes it anew)", time.Time{})
 	}
 	if _, err := os.Stat(f.dir); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no directory %s: 'globalfs certs init --cluster NAME --dir %s' makes it, and the CA of the cluster", f.dir, f.dir)
@@ -60,7 +59,7 @@ func (f *certsFlags) etcd(cmd *cobra.Command, name string) error {
 		if i > 0 {
 			whose = "for member " + name + " at " + strings.Join(f.hosts, ", ")
 		}
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: made, %s\n", w.Certificate, whose); err != nil {
+		if err := f.report.say(cmd, w, "made", whose, time.Time{}); err != nil {
 			return err
 		}
 	}

@@ -39,6 +39,7 @@ through the registry, so etcd must be there; a server that is cut off from the r
 		},
 	})
 	cmd.Flags().StringVar(&role, "role", string(identity.Client), "client, admin or server")
+	command.Choice(cmd, cmd.Flags(), "role", string(identity.Client), string(identity.Admin), string(identity.Server))
 	cmd.Flags().BoolVar(&undo, "undo", false, "accept its certificates again")
 	return cmd
 }
@@ -92,9 +93,6 @@ keep no list of certificates that are valid: each one that the CA has signed is.
 		Example: `  globalfs certs list --dir certs --config cluster.yaml`,
 		Args:    command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			logger, err := logging.logger()
 			if err != nil {
 				return err

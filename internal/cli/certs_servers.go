@@ -107,7 +107,7 @@ func (f *certsFlags) makeServers(cmd *cobra.Command, file *daemon.File) error {
 	if err != nil {
 		return command.InputError(err)
 	}
-	ca := certsFlags{dir: f.dir, days: int(identity.CAValidity / (24 * time.Hour)), cluster: file.Name}
+	ca := certsFlags{dir: f.dir, days: int(identity.CAValidity / (24 * time.Hour)), cluster: file.Name, report: f.report}
 	if err := ca.makeCA(cmd); err != nil {
 		return err
 	}

@@ -45,9 +45,6 @@ are skipped. The signatures are not verified.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			all, err := showCertificates(args)
 			if output == "json" {
 				return errors.Join(err, command.PrintJSON(cmd.OutOrStdout(), all))

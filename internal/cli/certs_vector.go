@@ -24,9 +24,6 @@ beside making a new certificate for that server.`,
   globalfs certs rotate-vector-key --dir /root/globalfs-certs -o json`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			servers, err := identity.RotateVectorKeys(dir)
 			if errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("the CA's key is not in %s: give its directory with --dir: %w", dir, err)

@@ -72,20 +72,6 @@ func TestWrongInput(t *testing.T) {
 	}
 }
 
-func TestHelpHasAnExample(t *testing.T) {
-	for _, args := range [][]string{
-		{"dev", "--help"}, {"bench", "--help"}, {"bench", "micro", "--help"}, {"bench", "regions", "--help"}, {"bench", "blocks", "--help"}, {"bench", "file", "--help"},
-		{"info", "--help"}, {"du", "--help"}, {"summary", "--help"}, {"config", "show", "--help"}, {"debug", "bundle", "--help"}, {"status", "--help"},
-		{"where", "--help"}, {"place", "--help"}, {"token", "--help"}, {"wait", "--help"},
-		{"certs", "--help"}, {"certs", "init", "--help"}, {"certs", "server", "--help"}, {"certs", "client", "--help"},
-		{"certs", "admin", "--help"}, {"certs", "show", "--help"},
-	} {
-		var out, err bytes.Buffer
-		require.Equal(t, command.ExitOK, Main(args, &out, &err))
-		require.Contains(t, out.String(), "Examples:\n  globalfs ")
-	}
-}
-
 func TestParseMounts(t *testing.T) {
 	regions := topology.DefaultSpec().Regions
 	points, err := parseMounts([]string{"/a", "eu-west-1=/b"}, regions)

@@ -51,8 +51,8 @@ func (f *clusterFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.wan, "wan", false, "add the real delays between the regions")
 	flags.StringVar(&f.transport, "transport", "inprocess", "between the servers: inprocess (queues in memory) or grpc (TLS over loopback; named after an earlier protocol)")
 	flags.StringVar(&f.durability, "durability", "sync", "durability of an acknowledged update: sync (a loss of power), os (the end of the process; fsync waits for the disk), memory (neither: for tests)")
-	completes(cmd, "transport", "inprocess", "grpc")
-	completes(cmd, "durability", "sync", "os", "memory")
+	command.Choice(cmd, flags, "transport", "inprocess", "grpc")
+	command.Choice(cmd, flags, "durability", "sync", "os", "memory")
 	command.DurationVar(flags, &f.timeout, "timeout", 30*time.Second, "of one file system operation; then it fails with ETIMEDOUT")
 }
 
@@ -69,23 +69,8 @@ func (f *clusterFlags) config(cmd *cobra.Command, logger *slog.Logger) (dev.Conf
 	if f.grace == 0 && cmd.Flags().Changed("gc-grace") {
 		cfg.Grace = -1 // no grace time
 	}
-	switch f.transport {
-	case "inprocess":
-	case "grpc":
-		cfg.GRPC = true
-	default:
-		return cfg, command.InputError(fmt.Errorf("--transport %q: give inprocess or grpc", f.transport))
-	}
-	switch f.durability {
-	case "os":
-		cfg.Durability = wal.OS
-	case "sync":
-		cfg.Durability = wal.Sync
-	case "memory":
-		cfg.Durability = wal.Memory
-	default:
-		return cfg, command.InputError(fmt.Errorf("--durability %q: give sync, os or memory", f.durability))
-	}
+	cfg.GRPC = f.transport == "grpc"
+	cfg.Durability = map[string]wal.Durability{"os": wal.OS, "sync": wal.Sync, "memory": wal.Memory}[f.durability]
 	if f.timeout <= 0 {
 		return cfg, command.InputError(fmt.Errorf("--timeout %v: give a positive duration such as 30s", f.timeout))
 	}

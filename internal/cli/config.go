@@ -50,13 +50,10 @@ Passwords and keys are not shown.`,
   GLOBALFS_CACHE_SIZE=10G globalfs config show mount
   globalfs config show -o json | jq '.[] | select(.source != "default")'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			var settings []setting
 			var err error
 			if len(args) == 0 {
-				settings, err = fileSettings(cmp.Or(config, defaultConfig(), "/etc/globalfs/cluster.yaml"))
+				settings, err = fileSettings(cmp.Or(config, defaultConfig()))
 			} else {
 				settings, err = flagSettings(cmd.Root(), args)
 			}
@@ -71,7 +68,16 @@ Passwords and keys are not shown.`,
 	}
 	cmd.Flags().StringVar(&config, "config", "", "the cluster file (default: "+defaultConfigs+")")
 	outputFlag(cmd, &output)
+	arguments(cmd, commandNames)
 	return cmd
+}
+
+// commandNames returns the names of all commands.
+func commandNames(cmd *cobra.Command, _ []string) (names []string) {
+	for _, c := range cmd.Root().Commands() {
+		names = append(names, c.Name())
+	}
+	return names
 }
 
 func printSettings(out io.Writer, settings []setting) error {
@@ -85,6 +91,9 @@ func printSettings(out io.Writer, settings []setting) error {
 
 // fileSettings returns the settings of a cluster file, complete with defaults.
 func fileSettings(path string) ([]setting, error) {
+	if path == "" {
+		return nil, errNoConfig
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, command.InputError(fmt.Errorf("%w: 'globalfs init' writes such a file", err))

@@ -101,22 +101,14 @@ func explain(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
+// quietOutputFlag adds the flag --output to a command that prints nothing in text if it succeeds.
+func quietOutputFlag(cmd *cobra.Command, into *string) {
+	cmd.Flags().StringVarP(into, "output", "o", "text", "text (nothing is printed) or json")
+	command.Choice(cmd, cmd.Flags(), "output", "text", "json")
+}
+
 // outputFlag adds the flag --output.
 func outputFlag(cmd *cobra.Command, into *string) {
 	cmd.Flags().StringVarP(into, "output", "o", "text", "text or json")
-	completes(cmd, "output", "text", "json")
-}
-
-// completes makes the shell complete the values of a flag.
-func completes(cmd *cobra.Command, flag string, values ...string) {
-	// It fails only for a flag that does not exist, or a second time.
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// checkOutput refuses invalid values of the flag --output.
-func checkOutput(format string) error {
-	if format != "text" && format != "json" {
-		return command.InputError(fmt.Errorf("--output %q: give text or json", format))
-	}
-	return nil
+	command.Choice(cmd, cmd.Flags(), "output", "text", "json")
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/progress"
 )
 
 func newDebug(logging *logFlags) *cobra.Command {
@@ -86,9 +87,6 @@ type bundled struct {
 }
 
 func (f *bundleFlags) run(cmd *cobra.Command, args []string) (err error) {
-	if err := checkOutput(f.output); err != nil {
-		return err
-	}
 	logger, err := f.logging.logger()
 	if err != nil {
 		return err
@@ -102,8 +100,8 @@ func (f *bundleFlags) run(cmd *cobra.Command, args []string) (err error) {
 		return fmt.Errorf("%w: name another FILE", err)
 	}
 	b := newBundle(file, strings.TrimSuffix(filepath.Base(name), ".tar.gz"))
-	stop := showProgress(cmd.Context(), cmd.ErrOrStderr(), func(time.Duration) string {
-		return fmt.Sprintf("%d parts collected, now %s", b.count.Load(), *b.now.Load())
+	stop := showProgress(cmd.Context(), cmd.ErrOrStderr(), func(context.Context) progress.State {
+		return progress.State{Doing: "collecting " + *b.now.Load(), Unit: "parts", Done: uint64(b.count.Load())}
 	})
 	err = f.collect(cmd, b, logger)
 	stop()

@@ -8,12 +8,12 @@ import (
 	"maps"
 	"slices"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/progress"
 )
 
 // duFlags are the flags of du and summary.
@@ -76,15 +76,12 @@ func newSummary() *cobra.Command {
 
 // run sums up paths. It continues after a path that cannot be read.
 func (f *duFlags) run(cmd *cobra.Command, paths []string, show func(io.Writer, []*usage) error) error {
-	if err := checkOutput(f.output); err != nil {
-		return err
-	}
 	w := &walk{depth: f.depth}
 	if f.byRegion {
 		w.region = regionOf
 	}
-	stop := showProgress(cmd.Context(), cmd.ErrOrStderr(), func(elapsed time.Duration) string {
-		return pace(w.seen.Load(), 0, "inodes", elapsed)
+	stop := showProgress(cmd.Context(), cmd.ErrOrStderr(), func(context.Context) progress.State {
+		return progress.State{Doing: "summing up", Unit: "inodes", Done: w.seen.Load()}
 	})
 	found := []*usage{}
 	var errs []error

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 	"syscall"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/fsck"
 	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/progress"
 )
 
 // Exit codes of `globalfs fsck`, the same as those of fsck(8).
@@ -57,9 +56,6 @@ Exit codes: 0 clean, 4 there are errors, 8 the check could not be made.`,
 			return command.UsageError(errors.New("fsck: give one MOUNTPOINT, or --data-dir DIR of a cluster that has stopped"))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(f.output); err != nil {
-				return err
-			}
 			return f.run(cmd, args)
 		},
 	}
@@ -70,9 +66,7 @@ Exit codes: 0 clean, 4 there are errors, 8 the check could not be made.`,
 }
 
 func (f *fsckFlags) run(cmd *cobra.Command, args []string) error {
-	n := newNarrator(cmd.Context(), cmd.ErrOrStderr())
-	report, err := f.check(cmd.Context(), args, n.say)
-	n.stop()
+	report, err := f.check(cmd, args)
 	if err != nil {
 		return command.StatusError(err, exitUnable)
 	}
@@ -88,24 +82,47 @@ func (f *fsckFlags) run(cmd *cobra.Command, args []string) error {
 }
 
 // check makes the report.
-func (f *fsckFlags) check(ctx context.Context, args []string, say func(string)) (report fsck.Report, err error) {
-	if len(args) == 0 {
-		o := fsck.Options{Blocks: checkedBlocks, Progress: say, Objects: attach.ExistingObjects}
-		if f.blocks {
-			o.Blocks = fsck.AllBlocks
-		}
-		return fsck.Offline(ctx, f.dir, o)
+func (f *fsckFlags) check(cmd *cobra.Command, args []string) (report fsck.Report, err error) {
+	if len(args) > 0 {
+		return f.checkMounted(cmd, args[0])
 	}
+	o := fsck.Options{Blocks: checkedBlocks, Objects: attach.ExistingObjects}
+	if f.blocks {
+		o.Blocks = fsck.AllBlocks
+	}
+	err = metered(cmd, func(meter *progress.Meter) (err error) {
+		o.Progress = meter
+		report, err = fsck.Offline(cmd.Context(), f.dir, o)
+		return err
+	})
+	return report, err
+}
+
+// checkMounted has a mount check its cluster.
+func (f *fsckFlags) checkMounted(cmd *cobra.Command, path string) (report fsck.Report, err error) {
 	name := mount.XattrFsck
 	if f.blocks {
 		name = mount.XattrFsckBlocks
 	}
-	say("the cluster is being checked through " + args[0])
-	err = getJSON(ctx, args[0], name, &report)
+	defer showMounted(cmd, path, mount.XattrFsckProgress, "checking the cluster")()
+	err = getJSON(cmd.Context(), path, name, &report)
 	if errors.Is(err, syscall.EBUSY) {
-		err = fmt.Errorf("%s: somebody checks the cluster through this mount now: wait for its end", args[0])
+		err = fmt.Errorf("%s: another command checks the cluster through this mount: wait for its end", path)
 	}
 	return report, err
+}
+
+// showMounted shows the progress of work of a mount, which an attribute has. A mount of an older version does
+// not have the attribute: the text is shown.
+func showMounted(cmd *cobra.Command, path, attribute, text string) (stop func()) {
+	return showProgress(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context) progress.State {
+		s := progress.State{}
+		if err := getJSON(ctx, path, attribute, &s); err != nil || s.Doing == "" {
+			s = progress.State{Doing: text}
+		}
+		s.Doing += " through " + path
+		return s
+	})
 }
 
 func printReport(out io.Writer, r *fsck.Report) error {
@@ -133,29 +150,4 @@ func printReport(out io.Writer, r *fsck.Report) error {
 		fmt.Fprintln(out, "clean")
 	}
 	return nil
-}
-
-// narrator prints the progress of a command regularly.
-type narrator struct {
-	doing atomic.Value // string
-	end   func()
-}
-
-func newNarrator(ctx context.Context, out io.Writer) *narrator {
-	n := &narrator{}
-	n.end = showProgress(ctx, out, func(elapsed time.Duration) string {
-		what, ok := n.doing.Load().(string)
-		if !ok {
-			return ""
-		}
-		return fmt.Sprintf("%v: %s", elapsed.Round(time.Second), what)
-	})
-	return n
-}
-
-func (n *narrator) say(what string) { n.doing.Store(what) }
-
-// stop ends the output, and returns when it has ended.
-func (n *narrator) stop() {
-	n.end()
 }

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/globalfs/globalfs/internal/collector"
@@ -40,9 +41,6 @@ Exit codes: 0 all partitions and regions were looked at, 1 some did not answer.`
   globalfs gc -o json --dry-run ~/globalfs | jq '[.regions[].orphans.bytes] | add'`,
 		Args: oneMountPoint,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(f.output); err != nil {
-				return err
-			}
 			f.graceGiven = cmd.Flags().Changed("grace")
 			if f.dryRun && f.graceGiven {
 				return command.UsageError(errors.New("gc: --grace says what is deleted, and --dry-run deletes nothing: give one of them"))
@@ -60,12 +58,11 @@ Exit codes: 0 all partitions and regions were looked at, 1 some did not answer.`
 }
 
 func (f *gcFlags) run(cmd *cobra.Command, path string) error {
-	n := newNarrator(cmd.Context(), cmd.ErrOrStderr())
-	n.say("all blocks are being looked at through " + path)
+	stop := showMounted(cmd, path, mount.XattrGCProgress, "looking at all blocks")
 	report, err := f.collect(cmd.Context(), path)
-	n.stop()
+	stop()
 	if errors.Is(err, syscall.EBUSY) {
-		return fmt.Errorf("%s: somebody collects through this mount now: wait for its end", path)
+		return fmt.Errorf("%s: another command collects through this mount: wait for its end", path)
 	}
 	if err != nil {
 		return forOperators(err)
@@ -132,16 +129,5 @@ func forOperators(err error) error {
 	return err
 }
 
-// size returns a number of bytes as text with a unit.
-func size(bytes uint64) string {
-	const unit = 1024
-	if bytes < unit {
-		return fmt.Sprintf("%d B", bytes)
-	}
-	value, prefix := float64(bytes)/unit, 0
-	for value >= unit && prefix < 4 {
-		value /= unit
-		prefix++
-	}
-	return fmt.Sprintf("%.1f %ciB", value, "KMGTP"[prefix])
-}
+// size returns a number of bytes as text with a unit, such as 8.4 MiB.
+func size(bytes uint64) string { return humanize.IBytes(bytes) }

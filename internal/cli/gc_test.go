@@ -72,7 +72,7 @@ func TestGCCommand(t *testing.T) {
 	require.Zero(t, r.Partitions[1].Due, "the grace period is not over")
 	require.EqualValues(t, 2, r.Regions[0].Seen)
 
-	require.Regexp(t, `1 /us-west-2\s+1\s+97\.7 KiB\s+1\s+97\.7 KiB\s+1\s+97\.7 KiB`, run(t, "gc", "--grace", "0s", dir))
+	require.Regexp(t, `1 /us-west-2\s+1\s+98 KiB\s+1\s+98 KiB\s+1\s+98 KiB`, run(t, "gc", "--grace", "0s", dir))
 	require.NoError(t, json.Unmarshal([]byte(run(t, "gc", "--dry-run", "-o", "json", dir)), &r))
 	require.Zero(t, r.Partitions[1].Dropped)
 	require.EqualValues(t, 1, r.Regions[0].Seen)

@@ -28,9 +28,6 @@ The storage servers are asked for the copies. A mount with a certificate for som
   globalfs info -o json ~/globalfs/projects/plan.pdf | jq '.[0].content.first_extents[].holders'`,
 		Args: somePaths("info"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			found, err := infoAll(cmd.Context(), args)
 			if output == "json" {
 				return errors.Join(err, command.PrintJSON(cmd.OutOrStdout(), found))
@@ -92,7 +89,7 @@ func printInfo(out io.Writer, found []described) error {
 			fmt.Fprintf(w, "  rule\t%s\n", describeRule(d.Rule))
 		}
 		if d.Task != nil {
-			fmt.Fprintf(w, "  moving\t%s\n", progress(d.Task))
+			fmt.Fprintf(w, "  moving\t%s\n", moveText(d.Task))
 		}
 		if c := d.Content; c != nil {
 			fmt.Fprintf(w, "  size\t%s (%d bytes), %s used\n", size(d.Size), d.Size, size(d.Used))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/progress"
 )
 
 // info shows a file with its extents and, for each block, the servers with a copy, as many as there are
@@ -146,16 +147,14 @@ func (l *lines) String() string {
 // Progress is shown after a while, and not for quick commands.
 func TestProgress(t *testing.T) {
 	var out lines
-	stop := showProgress(t.Context(), &out, func(time.Duration) string { return "working" })
+	meter := new(progress.Meter)
+	meter.Count(400, "inodes", "working")
+	state := func(context.Context) progress.State { return meter.State() }
+	stop := showProgress(t.Context(), &out, state)
 	stop()
 	require.Empty(t, out.String())
-	stop = showProgress(t.Context(), &out, func(time.Duration) string { return "working" })
+	stop = showProgress(t.Context(), &out, state)
 	require.Eventually(t, func() bool { return out.String() != "" }, time.Minute, 10*time.Millisecond)
 	stop()
-	require.Contains(t, out.String(), "working\n")
-
-	require.Equal(t, "0 inodes", pace(0, 0, "inodes", time.Second))
-	require.Equal(t, "100 inodes, 50/s", pace(100, 0, "inodes", 2*time.Second))
-	require.Equal(t, "100 of 400 inodes (25 %), 50/s, about 6s left", pace(100, 400, "inodes", 2*time.Second))
-	require.Equal(t, "0 of 400 inodes (0 %)", pace(0, 400, "inodes", time.Second))
+	require.Contains(t, out.String(), "working: 0 of 400 inodes (0 %)\n")
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -27,6 +26,7 @@ type initFlags struct {
 	loopback  int
 	force     bool
 	check     bool
+	output    string
 
 	servers []string // names of the servers, set by locate
 }
@@ -67,12 +67,13 @@ With --check nothing is written: it reports errors in FILE, or the servers and p
 	flags.IntVar(&f.loopback, "loopback", 0, "put all servers on 127.0.0.1, on ports from this one on")
 	flags.BoolVar(&f.force, "force", false, "overwrite the file")
 	flags.BoolVar(&f.check, "check", false, "write nothing and check FILE after an edit")
+	outputFlag(cmd, &f.output)
 	return cmd
 }
 
 func (f *initFlags) run(cmd *cobra.Command, path string) error {
 	if f.check {
-		return checkFile(cmd.OutOrStdout(), path)
+		return f.checkFile(cmd.OutOrStdout(), path)
 	}
 	f.file.Regions = nil
 	if f.file.Partitions == 1 && f.file.GlobalPartitions == 1 { // the defaults, which servers before these keys know
@@ -107,8 +108,7 @@ func (f *initFlags) run(cmd *cobra.Command, path string) error {
 	if err = errors.Join(err, out.Close()); err != nil {
 		return err
 	}
-	f.next(cmd, path)
-	return nil
+	return f.next(cmd.OutOrStdout(), path)
 }
 
 // encryptEtcd sets the certificates of 'globalfs certs etcd' for https endpoints.
@@ -129,24 +129,6 @@ func (f *initFlags) fit(cmd *cobra.Command) {
 	if n := f.file.Datacenters; n > 0 && n < f.file.Copies && !cmd.Flags().Changed("copies") {
 		f.file.Copies = n
 	}
-}
-
-// checkFile returns the errors of a cluster file, or prints the cluster that the file describes.
-func checkFile(out io.Writer, path string) error {
-	file, err := readConfig(path)
-	if err != nil {
-		return err
-	}
-	if err := file.CheckRegistry(); err != nil {
-		return command.InputError(err)
-	}
-	plan, err := file.Plan()
-	if err != nil {
-		return command.InputError(err)
-	}
-	describe(out, plan, file.DataDir)
-	fmt.Fprintf(out, "%s is right, as far as one file can tell\n", path)
-	return nil
 }
 
 // locate gives each server an address.

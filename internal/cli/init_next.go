@@ -7,41 +7,63 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/globalfs/globalfs/internal/command"
 )
 
+// writtenFile is the result of 'init'.
+type writtenFile struct {
+	File    string     `json:"file"`
+	Servers []string   `json:"servers"`
+	Next    []nextStep `json:"next"` // lead from the file to a mount
+}
+
+// nextStep has commands that serve one purpose.
+type nextStep struct {
+	Purpose  string   `json:"purpose"`
+	Commands []string `json:"commands"`
+}
+
 // next prints the commands that lead from the file to a mount. On one machine they can be run unchanged.
-func (f *initFlags) next(cmd *cobra.Command, path string) {
-	out := cmd.OutOrStdout()
+func (f *initFlags) next(out io.Writer, path string) error {
 	config := unlessDefault(" --config ", path, defaultConfigs)
-	fmt.Fprintf(out, "wrote %s: %d servers in %d regions. Next, with etcd at %s:\n", path, len(f.servers), len(f.file.Regions), strings.Join(f.file.Registry.Endpoints, ","))
+	var steps []nextStep
 	certs := ""
 	if dir := f.file.Certificates; dir != "" {
 		if !filepath.IsAbs(dir) {
 			dir = filepath.Join(filepath.Dir(path), dir)
 		}
-		f.nextCerts(out, config, dir)
+		steps = f.nextCerts(config, dir)
 		certs = unlessDefault(" --certs ", dir, defaultCerts)
 	}
-	f.nextServers(out, config)
-	step(out, "wait until the cluster is healthy", "status --wait 1m"+config)
-	step(out, "a mount, on any machine with a client's certificate", "mount --mkdir "+f.someAddresses()+" /mnt/globalfs"+certs)
-}
-
-// nextCerts prints the commands that make certificates.
-func (f *initFlags) nextCerts(out io.Writer, config, dir string) {
-	in := unlessDefault(" --dir ", dir, "./certs")
-	if f.file.Registry.CA == "" {
-		step(out, "the CA, and a certificate for each server", "certs servers"+config)
-	} else {
-		step(out, "the CA, and a certificate for each server and for each member of etcd, with which it must be started", "certs servers --etcd"+config)
+	steps = append(steps, f.nextServers(config),
+		step("wait until the cluster is healthy", "status --wait 1m"+config),
+		step("a mount, on any machine with a client's certificate", "mount --mkdir "+f.someAddresses()+" /mnt/globalfs"+certs))
+	if f.output == "json" {
+		return command.PrintJSON(out, writtenFile{File: path, Servers: f.servers, Next: steps})
 	}
-	step(out, "a certificate for each administrator, and for each machine that mounts (--root: also for its root user)",
-		"certs admin admin"+in, "certs client client1 --root"+in)
+	fmt.Fprintf(out, "wrote %s: %d servers in %d regions. Next, with etcd at %s:\n", path, len(f.servers), len(f.file.Regions), strings.Join(f.file.Registry.Endpoints, ","))
+	for _, s := range steps {
+		fmt.Fprintf(out, "\n  # %s\n", s.Purpose)
+		for _, c := range s.Commands {
+			fmt.Fprintf(out, "  %s\n", c)
+		}
+	}
+	return nil
 }
 
-// nextServers prints the commands that start the servers.
-func (f *initFlags) nextServers(out io.Writer, config string) {
+// nextCerts returns the commands that make certificates.
+func (f *initFlags) nextCerts(config, dir string) []nextStep {
+	in := unlessDefault(" --dir ", dir, "./certs")
+	servers := step("the CA, and a certificate for each server", "certs servers"+config)
+	if f.file.Registry.CA != "" {
+		servers = step("the CA, and a certificate for each server and for each member of etcd, with which it must be started", "certs servers --etcd"+config)
+	}
+	return []nextStep{servers, step("a certificate for each administrator, and for each machine that mounts (--root: also for its root user)",
+		"certs admin admin"+in, "certs client client1 --root"+in)}
+}
+
+// nextServers returns the commands that start the servers.
+func (f *initFlags) nextServers(config string) nextStep {
 	where, background := "each on its host, with the cluster file", ""
 	if f.file.Certificates != "" {
 		where += ", ca.pem and its own two files of the certificates"
@@ -53,15 +75,16 @@ func (f *initFlags) nextServers(out io.Writer, config string) {
 	for _, s := range f.servers {
 		commands = append(commands, "server "+s+config+background)
 	}
-	step(out, "the servers: "+where, commands...)
+	return step("the servers: "+where, commands...)
 }
 
-// step prints commands below a comment.
-func step(out io.Writer, comment string, commands ...string) {
-	fmt.Fprintf(out, "\n  # %s\n", comment)
+// step returns a step of commands of this program.
+func step(purpose string, commands ...string) nextStep {
+	s := nextStep{Purpose: purpose}
 	for _, c := range commands {
-		fmt.Fprintf(out, "  globalfs %s\n", c)
+		s.Commands = append(s.Commands, "globalfs "+c)
 	}
+	return s
 }
 
 // someAddresses returns the address of the first server of each region.

@@ -12,7 +12,7 @@ import (
 )
 
 func newMan() *cobra.Command {
-	var markdown string
+	var markdown, output string
 	cmd := &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages of all commands",
@@ -38,9 +38,14 @@ it also writes one page about all commands for the web.`,
 					return err
 				}
 			}
-			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{Title: "GLOBALFS", Section: "1", Source: "GlobalFS " + command.Version(), Manual: "GlobalFS", Date: &born}, args[0])
+			err := doc.GenManTree(cmd.Root(), &doc.GenManHeader{Title: "GLOBALFS", Section: "1", Source: "GlobalFS " + command.Version(), Manual: "GlobalFS", Date: &born}, args[0])
+			if err != nil || output != "json" {
+				return err
+			}
+			return command.PrintJSON(cmd.OutOrStdout(), map[string]string{"directory": args[0]})
 		},
 	}
 	cmd.Flags().StringVar(&markdown, "markdown", "", "also write one Markdown page about all commands to this file")
+	quietOutputFlag(cmd, &output)
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/command"
@@ -38,6 +39,7 @@ type mountFlags struct {
 	mkdir        bool
 	supervised   bool
 	logFile      string
+	output       string
 	scraped      string
 	profiler     string
 
@@ -65,6 +67,9 @@ mounted, otherwise all of it. All flags can also be given as mount options:
 			if err := setOptions(cmd, f.options); err != nil {
 				return err
 			}
+			if err := command.CheckChoices(cmd); err != nil {
+				return err
+			}
 			return f.run(cmd, args, logging)
 		},
 	}
@@ -73,6 +78,7 @@ mounted, otherwise all of it. All flags can also be given as mount options:
 	f.certs.register(cmd)
 	flags.BoolVar(&f.mkdir, "mkdir", false, "create DIR if it does not exist")
 	flags.StringVar(&f.region, "region", "", "where this machine is (default: that of the server that answers first)")
+	flagValues(cmd, "region", regionNames)
 	flags.BoolVar(&f.foreground, "foreground", false, "serve in this process, until Ctrl-C")
 	command.DurationVar(flags, &f.timeout, "timeout", 30*time.Second, "of one operation while the servers do not answer; then it fails with ETIMEDOUT")
 	flags.BoolVar(&f.hard, "hard", false, "operations wait until servers answer, however long; after a signal they end within --timeout")
@@ -88,6 +94,8 @@ mounted, otherwise all of it. All flags can also be given as mount options:
 	flags.BoolVar(&f.sync, "sync", false, "order each write before it is answered, instead of at close, fsync or after 0.2s (always so with --linearizable and --supervise)")
 	flags.BoolVar(&f.supervised, "supervise", false, "start another process for the mount if the one that serves it dies; needs Linux 6.9")
 	flags.StringVar(&f.logFile, "log-file", "", "where the process in the background logs to (default: /var/log/globalfs.log, or of other users than root ~/.local/state/globalfs/mount.log)")
+	flags.StringVar(&f.output, "output", "text", "text or json: the result when the tree can be used")
+	command.Choice(cmd, flags, "output", "text", "json")
 	flags.StringVar(&f.scraped, "metrics", "", "serve /metrics at this address, such as 127.0.0.1:9465 (no authentication)")
 	flags.StringVar(&f.profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
 	return cmd
@@ -111,13 +119,19 @@ func setOptions(cmd *cobra.Command, options []string) error {
 		}
 		flag := cmd.Flags().Lookup(strings.ReplaceAll(name, "_", "-"))
 		if flag == nil || flag.Name == "option" {
-			return command.UsageError(fmt.Errorf("-o %s: there is no such option; see 'globalfs mount --help'", name))
+			return command.UsageError(fmt.Errorf("-o %s: there is no such option%s; see 'globalfs mount --help'", name, command.Suggest(name, optionNames(cmd))))
 		}
 		if err := cmd.Flags().Set(flag.Name, value); err != nil {
 			return command.UsageError(fmt.Errorf("-o %s: %w", o, err))
 		}
 	}
 	return nil
+}
+
+// optionNames returns the names of the mount options of this command.
+func optionNames(cmd *cobra.Command) (names []string) {
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
+	return names
 }
 
 func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) error {
@@ -131,7 +145,10 @@ func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) e
 		return err
 	}
 	if !f.foreground && !isDaemon() {
-		return daemonize(cmd.Context(), cmd.ErrOrStderr(), f.logFile)
+		if err := daemonize(cmd.Context(), cmd.ErrOrStderr(), f.logFile); err != nil || f.output != "json" {
+			return err
+		}
+		return command.PrintJSON(cmd.OutOrStdout(), map[string]string{"mounted": dir})
 	}
 	logger, err := logging.logger()
 	if err != nil {

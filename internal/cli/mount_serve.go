@@ -40,7 +40,12 @@ func (f *mountFlags) serve(ctx context.Context, servers []string, dir string, ou
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	if f.foreground {
+	switch {
+	case f.foreground && f.output == "json":
+		if err := command.PrintJSON(out, map[string]string{"mounted": dir}); err != nil {
+			return err
+		}
+	case f.foreground:
 		fmt.Fprintf(out, "ready: %s\n", dir)
 	}
 	notifyReady()

@@ -1,21 +1,7 @@
 package cli
 
-import (
-	"net"
-	"os"
-)
+import "github.com/coreos/go-systemd/v22/daemon"
 
-// notifyReady reports to systemd that this process is ready (sd_notify(3)), if systemd has started it with
-// Type=notify.
-func notifyReady() {
-	path := os.Getenv("NOTIFY_SOCKET")
-	if path == "" {
-		return
-	}
-	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		return // systemd reports it when the start times out
-	}
-	_, _ = conn.Write([]byte("READY=1"))
-	_ = conn.Close()
-}
+// notifyReady reports to systemd that this process is ready, if systemd has started it with Type=notify. If
+// the report fails, systemd reports it when the start times out.
+func notifyReady() { _, _ = daemon.SdNotify(false, daemon.SdNotifyReady) }

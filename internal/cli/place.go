@@ -59,7 +59,9 @@ The roots of the tree and of regions need --force: the rule concerns everybody, 
 	flags.BoolVar(&f.force, "force", false, "place / or the root of a region all the same")
 	flags.BoolVar(&f.mkdir, "mkdir", false, "make the directory, and those above it, if it is missing")
 	flags.BoolVar(&f.wait, "wait", false, "show the progress of the move until it is done; Ctrl-C ends the command, not the move")
-	flags.StringVarP(&f.output, "output", "o", "text", "of --list: text or json")
+	outputFlag(cmd, &f.output)
+	flagValues(cmd, "region", placeRegions)
+	flagValues(cmd, "spread", placeRegions)
 	return cmd
 }
 
@@ -86,9 +88,6 @@ func (f *placeFlags) check(args []string) error {
 }
 
 func (f *placeFlags) run(cmd *cobra.Command, args []string) error {
-	if err := checkOutput(f.output); err != nil {
-		return err
-	}
 	ctx, path := cmd.Context(), pathOr(args)
 	var err error
 	switch {
@@ -101,10 +100,22 @@ func (f *placeFlags) run(cmd *cobra.Command, args []string) error {
 	case f.clear || f.region != "" || len(f.spread) > 0:
 		err = f.place(ctx, path)
 	}
-	if err != nil || !f.wait {
+	if err != nil {
 		return err
 	}
-	return awaitMove(ctx, path, cmd.OutOrStdout())
+	moved := &movedTree{Path: path}
+	if f.wait {
+		if moved, err = awaitMove(ctx, path, cmd.ErrOrStderr()); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.output == "json":
+		return command.PrintJSON(cmd.OutOrStdout(), moved)
+	case f.wait:
+		fmt.Fprintln(cmd.OutOrStdout(), moved)
+	}
+	return nil
 }
 
 // place makes the directory with --mkdir, and places it.
@@ -156,7 +167,11 @@ func checkRegions(ctx context.Context, path string, rule mount.Rule) error {
 	}
 	for _, r := range append([]topology.Region{rule.Region}, rule.Spread...) {
 		if r != "" && r != mount.Global && !slices.Contains(regions, r) {
-			return command.InputError(fmt.Errorf("there is no region %q: give %s or %s", r, join(regions), mount.Global))
+			known := []string{string(mount.Global)}
+			for _, k := range regions {
+				known = append(known, string(k))
+			}
+			return command.InputError(fmt.Errorf("there is no region %q%s: give %s or %s", r, command.Suggest(string(r), known), join(regions), mount.Global))
 		}
 	}
 	return nil

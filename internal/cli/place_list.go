@@ -36,7 +36,7 @@ func listPlacements(ctx context.Context, path, format string, out io.Writer) (er
 		fmt.Fprintln(w, "\nMOVING\tPROGRESS")
 	}
 	for _, t := range tree.Tasks {
-		fmt.Fprintf(w, "%s\t%s\n", directory(t.Path, t.Inode), progress(&t))
+		fmt.Fprintf(w, "%s\t%s\n", directory(t.Path, t.Inode), moveText(&t))
 	}
 	return w.Flush()
 }

@@ -110,7 +110,7 @@ func TestAwaitMove(t *testing.T) {
 	run(t, "place", "--region", "us-east-1", "--mkdir", dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	show, lines := progressOf(ctx, dir)
-	require.Contains(t, <-lines, "moving to us-east-1: 0 inodes moved so far")
+	require.Contains(t, <-lines, dir+": moving to us-east-1: 0 of 1 inodes (0 %)")
 	cancel()
 	require.ErrorContains(t, <-show, "the move goes on")
 
@@ -127,24 +127,21 @@ func TestAwaitMove(t *testing.T) {
 	<-lines
 	tell(0, 7)
 	for line := range lines {
-		if strings.Contains(line, "7 inodes moved") {
+		if strings.Contains(line, "7 of 7 inodes") {
 			break
 		}
 	}
 	tell(meta.TaskDone, 7)
-	for line := range lines {
-		if strings.Contains(line, "nothing is left to move") {
-			break
-		}
-	}
 	require.NoError(t, <-show)
+	require.JSONEq(t, `{"path": "`+dir+`", "moved": 0}`, run(t, "place", "--wait", "--output", "json", dir))
 }
 
 // progressOf runs awaitMove and returns its output, line by line.
 func progressOf(ctx context.Context, dir string) (end <-chan error, lines <-chan string) {
 	done, said := make(chan error, 1), make(chan string, 1000)
 	go func() {
-		done <- awaitMove(ctx, dir, lineWriter(said))
+		_, err := awaitMove(ctx, dir, lineWriter(said))
+		done <- err
 		close(said)
 	}()
 	return done, said

@@ -13,14 +13,12 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/progress"
+	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// askEvery is the time between two questions of `place --wait`; tellEvery is the maximum time between two
-// lines of its output.
-const (
-	askEvery  = 500 * time.Millisecond
-	tellEvery = 2 * time.Second
-)
+// askEvery is the time between two questions of `place --wait`.
+const askEvery = 500 * time.Millisecond
 
 // answer is the mount's answer about a move; no task: there is none.
 type answer struct {
@@ -30,43 +28,32 @@ type answer struct {
 
 // awaitMove shows the progress of the move of a directory until the move has ended. The end of ctx ends only
 // the display.
-func awaitMove(ctx context.Context, path string, out io.Writer) error {
+func awaitMove(ctx context.Context, path string, out io.Writer) (*movedTree, error) {
 	if _, err := getControl(ctx, path, mount.XattrRegion); err != nil {
-		return err
+		return nil, err
 	}
-	tell := time.NewTicker(tellEvery)
-	defer tell.Stop()
+	counting, stop := context.WithCancel(ctx)
+	defer stop()
+	m := &moving{path: path, total: countEntries(counting, path)}
+	defer showProgress(ctx, out, m.state)()
 	answers := make(chan answer, 1)
 	ask := func() { answers <- askTask(ctx, path) }
 	go ask()
-	say := func(text string) { fmt.Fprintf(out, "%s: %s\n", path, text) }
-	counting, stop := context.WithCancel(ctx)
-	defer stop()
-	p := moveProgress{total: countEntries(counting, path)}
 	for {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s: interrupted: the move goes on: 'globalfs place --wait %s' shows it again", path, path)
+			return nil, fmt.Errorf("%s: interrupted: the move goes on: 'globalfs place --wait %s' shows it again", path, path)
 		case a := <-answers:
 			switch {
 			case ctx.Err() != nil:
 				continue
 			case a.err != nil:
-				return a.err
+				return nil, a.err
 			case a.task == nil:
-				say(p.done())
-				return nil
-			case p.add(a.task, time.Now()):
-				say(p.line(time.Now()))
-				tell.Reset(tellEvery)
+				return m.done(), nil
 			}
+			m.last.Store(a.task)
 			time.AfterFunc(askEvery, ask)
-		case <-tell.C:
-			if p.last == nil {
-				say("the mount has not answered yet")
-				continue
-			}
-			say(p.line(time.Now()))
 		}
 	}
 }
@@ -83,50 +70,50 @@ func askTask(ctx context.Context, path string) (a answer) {
 	return a
 }
 
-// moveProgress is the observed progress of a move.
-type moveProgress struct {
-	total *atomic.Int64 // entries in the directory; 0: not counted yet
-	first *mount.Task   // the first answer, and its time
-	since time.Time
-	last  *mount.Task
+// moving is the observed move of a directory.
+type moving struct {
+	path  string
+	total *atomic.Int64              // entries in the directory; 0: not counted yet
+	last  atomic.Pointer[mount.Task] // the last answer of the mount; nil: none yet
 }
 
-// add records an answer, and reports whether it differs from the last one.
-func (p *moveProgress) add(t *mount.Task, now time.Time) (news bool) {
-	if p.first == nil {
-		p.first, p.since = t, now
+// state returns the progress. The total is an upper bound: a move leaves out entries that are in place
+// already.
+func (m *moving) state(context.Context) progress.State {
+	t := m.last.Load()
+	if t == nil {
+		return progress.State{Doing: m.path + ": the mount has not answered yet"}
 	}
-	news = p.last == nil || p.last.Moved != t.Moved || p.last.Paused != t.Paused || p.last.Target != t.Target
-	p.last = t
-	return news
+	s := progress.State{Doing: fmt.Sprintf("%s: moving to %s", m.path, t.Target), Unit: "inodes", Done: t.Moved}
+	if total := m.total.Load(); total > 0 {
+		s.Total = max(uint64(total), t.Moved)
+	}
+	if t.Paused {
+		s.Doing += " (paused)"
+	}
+	return s
 }
 
-// line returns the count and, if known, the total, the rate and the remaining time. The total is an upper
-// bound: a move leaves out entries that are in place already.
-func (p *moveProgress) line(now time.Time) string {
-	text := fmt.Sprintf("moving to %s: %d inodes moved so far", p.last.Target, p.last.Moved)
-	total := p.total.Load()
-	seconds, moved := now.Sub(p.since).Seconds(), float64(p.last.Moved-min(p.first.Moved, p.last.Moved))
-	if total > 0 {
-		text += fmt.Sprintf(" of at most %d", max(total, int64(p.last.Moved)))
-	}
-	if rate := moved / max(seconds, 0.001); moved > 0 && !p.last.Paused {
-		text += fmt.Sprintf(", %.0f/s", rate)
-		if left := total - int64(p.last.Moved); left > 0 {
-			text += fmt.Sprintf(", at most %v left", time.Duration(float64(left)/rate*float64(time.Second)).Round(time.Second))
-		}
-	}
-	if p.last.Paused {
-		text += "; paused"
-	}
-	return text
+// movedTree is the result of a move.
+type movedTree struct {
+	Path   string          `json:"path"`
+	Target topology.Region `json:"target,omitempty"` // empty: nothing was being moved
+	Moved  uint64          `json:"moved"`            // inodes, at least: those after the last answer are not counted
 }
 
-func (p *moveProgress) done() string {
-	if p.last == nil {
-		return "nothing is left to move"
+func (m *moving) done() *movedTree {
+	r := &movedTree{Path: m.path}
+	if t := m.last.Load(); t != nil {
+		r.Target, r.Moved = t.Target, t.Moved
 	}
-	return fmt.Sprintf("nothing is left to move: at least %d inodes were moved to %s", p.last.Moved, p.last.Target)
+	return r
+}
+
+func (r *movedTree) String() string {
+	if r.Target == "" {
+		return r.Path + ": nothing is left to move"
+	}
+	return fmt.Sprintf("%s: nothing is left to move: at least %d inodes were moved to %s", r.Path, r.Moved, r.Target)
 }
 
 // countEntries counts a directory and all entries below it, in the background. The result is 0 until it is

@@ -10,6 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/backup"
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/daemon"
+	"github.com/globalfs/globalfs/internal/progress"
 )
 
 // restoreFlags are the flags of `restore`.
@@ -68,9 +69,9 @@ Etcd must have no description of the cluster: 'globalfs admin forget' deletes th
 					dirs[s.Name] = filepath.Join(file.DataDir, s.Name)
 				}
 			}
-			return f.report(cmd, f.from, "is restored: start the servers, then run 'globalfs restore blocks'", func(r *backup.Repository, say func(string)) (*backup.Report, error) {
+			return f.report(cmd, f.from, "is restored: start the servers, then run 'globalfs restore blocks'", func(r *backup.Repository, meter *progress.Meter) (*backup.Report, error) {
 				mark := backup.Mark{File: daemon.RestoredFile, Incomplete: daemon.RestoreIncomplete}
-				return r.RestoreMetadata(cmd.Context(), f.id, plan, dirs, mark, backup.Options{Progress: say})
+				return r.RestoreMetadata(cmd.Context(), f.id, plan, dirs, mark, backup.Options{Progress: meter})
 			})
 		},
 	}
@@ -104,8 +105,8 @@ It can be repeated: blocks that are there stay as they are.`,
 			if f.id, err = restoredFrom(c.access.Restored(), f.id); err != nil {
 				return err
 			}
-			return f.report(cmd, f.from, "has its blocks back", func(r *backup.Repository, say func(string)) (*backup.Report, error) {
-				return r.RestoreBlocks(cmd.Context(), f.id, c, backup.Options{Progress: say})
+			return f.report(cmd, f.from, "has its blocks back", func(r *backup.Repository, meter *progress.Meter) (*backup.Report, error) {
+				return r.RestoreBlocks(cmd.Context(), f.id, c, backup.Options{Progress: meter})
 			})
 		},
 	}

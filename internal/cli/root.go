@@ -20,7 +20,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	root := newRoot(stderr)
 	err := command.Execute(root, args, stdout, stderr)
 	if err != nil && !errors.Is(err, errSaid) {
-		fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
+		command.PrintError(stderr, root, args, err)
 	}
 	if err != nil && helper {
 		return exitMount
@@ -59,8 +59,8 @@ func (l *logFlags) register(root *cobra.Command, stderr io.Writer) {
 	l.stderr = stderr
 	root.PersistentFlags().StringVar(&l.level, "log-level", "info", "debug, info, warn or error")
 	root.PersistentFlags().StringVar(&l.format, "log-format", "text", "text (key=value) or json")
-	completes(root, "log-level", "debug", "info", "warn", "error")
-	completes(root, "log-format", "text", "json")
+	command.Choice(root, root.PersistentFlags(), "log-level", "debug", "info", "warn", "error")
+	command.Choice(root, root.PersistentFlags(), "log-format", "text", "json")
 }
 
 func (l *logFlags) logger() (*slog.Logger, error) {
@@ -69,11 +69,8 @@ func (l *logFlags) logger() (*slog.Logger, error) {
 		return nil, command.InputError(fmt.Errorf("--log-level %q: give debug, info, warn or error", l.level))
 	}
 	options := &slog.HandlerOptions{Level: level}
-	switch l.format {
-	case "text":
-		return slog.New(slog.NewTextHandler(l.stderr, options)), nil
-	case "json":
+	if l.format == "json" {
 		return slog.New(slog.NewJSONHandler(l.stderr, options)), nil
 	}
-	return nil, command.InputError(fmt.Errorf("--log-format %q: give text or json", l.format))
+	return slog.New(slog.NewTextHandler(l.stderr, options)), nil
 }

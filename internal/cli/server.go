@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +47,7 @@ SIGINT or SIGTERM. Files are served without etcd; the server asks etcd when it s
 			return f.run(cmd.Context(), args[0], cmd.OutOrStdout(), logger)
 		},
 	}
+	arguments(cmd, serverNames)
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config", "", "the cluster file (default: "+defaultConfigs+")")
 	flags.StringVar(&f.dataDir, "data-dir", "", "directory with a directory for each server of this host (default: data_dir of the cluster file)")
@@ -76,10 +76,16 @@ func isThere(path string) bool {
 	return err == nil
 }
 
+// errNoConfig is the error of a command that finds no cluster file.
+var errNoConfig = command.InputError(errors.New("there is no cluster file in " + defaultConfigs + ": give --config FILE. 'globalfs init' writes the file of a new cluster, " +
+	"and 'globalfs dev --data-dir DIR' writes DIR/cluster.yaml"))
+
 // readConfig reads a cluster file; empty path: the file in a default place.
 func readConfig(path string) (*daemon.File, error) {
 	if path == "" {
-		path = cmp.Or(defaultConfig(), "/etc/globalfs/cluster.yaml")
+		if path = defaultConfig(); path == "" {
+			return nil, errNoConfig
+		}
 	}
 	f, err := daemon.ReadFile(path)
 	if err != nil {
@@ -149,8 +155,8 @@ func checkServer(file *daemon.File, name string, logger *slog.Logger) error {
 		names[i] = s.Name
 	}
 	if plan.Server(name) == nil && file.Certificates != "" && !isThere(identity.FilesIn(file.Certificates, identity.Server, name).Certificate) {
-		return command.InputError(fmt.Errorf("there is no server %q in the cluster file, which has %s; one that joined later needs its certificate first: 'globalfs certs server %s' on the machine of the CA",
-			name, strings.Join(names, ", "), name))
+		return command.InputError(fmt.Errorf("there is no server %q in the cluster file, which has %s%s; one that joined later needs its certificate first: 'globalfs certs server %s' on the machine of the CA",
+			name, strings.Join(names, ", "), command.Suggest(name, names), name))
 	}
 	if file.Certificates != "" {
 		if _, err := identity.Load(identity.FilesIn(file.Certificates, identity.Server, name), logger); err != nil {

@@ -44,9 +44,6 @@ Colours are used on a terminal only, and not if the environment variable NO_COLO
   globalfs status -o json | jq -r '.problems[] | .level + " " + .code + " " + .text'`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			logger, err := logging.logger()
 			if err != nil {
 				return err

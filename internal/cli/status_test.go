@@ -81,6 +81,9 @@ func TestStatusOfHealthyCluster(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &h))
 	require.True(t, h.Healthy)
 	require.Contains(t, out, `"problems": []`)
+	var value any
+	require.NoError(t, json.Unmarshal([]byte(out), &value))
+	require.True(t, snake(value), out)
 	require.Regexp(t, `^cluster \S+: HEALTHY\n`, run(t, "status", "--config", config))
 	require.Contains(t, fails(t, command.ExitInput, "status", "-o", "xml", "--config", config), "give text or json")
 }

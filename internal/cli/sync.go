@@ -33,9 +33,6 @@ something already.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			synced, err := syncMount(cmd, pathOr(args))
 			if err != nil {
 				return err
@@ -46,7 +43,7 @@ something already.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text (nothing is printed) or json")
+	quietOutputFlag(cmd, &output)
 	return cmd
 }
 

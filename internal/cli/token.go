@@ -13,7 +13,8 @@ import (
 )
 
 func newToken() *cobra.Command {
-	return &cobra.Command{
+	var output string
+	cmd := &cobra.Command{
 		Use:   "token [PATH]",
 		Short: "Print a causality token of a mount, for 'globalfs wait' on another one",
 		Long: `token prints a short text that stands for all that the mount at PATH (default: the working directory) has written and
@@ -31,14 +32,20 @@ seen until now. After 'globalfs wait' with this token at another mount, that mou
 			if err != nil {
 				return err
 			}
+			if output == "json" {
+				return command.PrintJSON(cmd.OutOrStdout(), map[string]string{"token": string(token)})
+			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", token)
 			return err
 		},
 	}
+	outputFlag(cmd, &output)
+	return cmd
 }
 
 func newWait() *cobra.Command {
 	var timeout time.Duration
+	var output string
 	cmd := &cobra.Command{
 		Use:   "wait TOKEN [PATH]",
 		Short: "Block until a mount has applied every update covered by a token",
@@ -57,10 +64,15 @@ what the kernel remembers.`,
 			if timeout <= 0 {
 				return command.InputError(fmt.Errorf("--timeout %v: give a positive duration such as 30s", timeout))
 			}
-			return waitFor(cmd.Context(), pathOr(args[1:]), args[0], timeout)
+			began := time.Now()
+			if err := waitFor(cmd.Context(), pathOr(args[1:]), args[0], timeout); err != nil || output != "json" {
+				return err
+			}
+			return command.PrintJSON(cmd.OutOrStdout(), map[string]float64{"seconds": time.Since(began).Seconds()})
 		},
 	}
 	command.DurationVar(cmd.Flags(), &timeout, "timeout", time.Minute, "then the command fails")
+	quietOutputFlag(cmd, &output)
 	return cmd
 }
 

@@ -15,6 +15,7 @@ import (
 
 func newUmount() *cobra.Command {
 	var force bool
+	var output string
 	cmd := &cobra.Command{
 		Use:   "umount DIR",
 		Short: "Unmount a tree",
@@ -38,10 +39,14 @@ with --force these get errors, and nothing is waited for.`,
 					return err
 				}
 			}
-			return mountpoint.Detach(dir, force)
+			if err := mountpoint.Detach(dir, force); err != nil || output != "json" {
+				return err
+			}
+			return command.PrintJSON(cmd.OutOrStdout(), map[string]string{"unmounted": dir})
 		},
 	}
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "also if it is in use, or the process that serves it does not answer")
+	quietOutputFlag(cmd, &output)
 	return cmd
 }
 

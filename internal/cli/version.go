@@ -34,9 +34,6 @@ clients exchange and keep in their logs, and the version of the metadata on disk
   globalfs version -o json | jq -r .commit`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			v := thisVersion()
 			if output == "json" {
 				return command.PrintJSON(cmd.OutOrStdout(), v)

@@ -30,9 +30,6 @@ its replicas, which of them leads, why it is there, the rule for what is made in
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			found, err := whereAll(cmd.Context(), args)
 			if output == "json" {
 				return errors.Join(err, command.PrintJSON(cmd.OutOrStdout(), found))
@@ -77,7 +74,7 @@ func printWhere(out io.Writer, found []located) error {
 			fmt.Fprintf(w, "  rule\t%s\n", describeRule(l.Rule))
 		}
 		if l.Task != nil {
-			fmt.Fprintf(w, "  moving\t%s\n", progress(l.Task))
+			fmt.Fprintf(w, "  moving\t%s\n", moveText(l.Task))
 		}
 	}
 	return w.Flush()
@@ -102,8 +99,8 @@ func describeRule(r *mount.Rule) string {
 	return fmt.Sprintf("new entries go to %s", r.Region)
 }
 
-// progress describes the progress of a move.
-func progress(t *mount.Task) string {
+// moveText describes the progress of a move.
+func moveText(t *mount.Task) string {
 	text := fmt.Sprintf("to %s: %d inodes moved so far", t.Target, t.Moved)
 	if t.Paused {
 		text += "; paused"

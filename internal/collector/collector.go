@@ -10,6 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/pause"
+	"github.com/globalfs/globalfs/internal/progress"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -84,7 +85,11 @@ func (cfg *Config) Validate() error {
 type Collector struct {
 	cfg    Config
 	counts counts
+	once   progress.Meter // of Once
 }
+
+// Progress returns the progress of the present or last call of Once.
+func (c *Collector) Progress() progress.State { return c.once.State() }
 
 // New makes a collector.
 func New(cfg Config) (*Collector, error) {
@@ -163,7 +168,7 @@ func (c *Collector) collectMine(ctx context.Context, partition uint16) {
 
 func (c *Collector) sweepOne(ctx context.Context, r *Region) {
 	began := time.Now()
-	found, err := c.sweep(ctx, r, true)
+	found, err := c.sweep(ctx, r, true, nil)
 	if err != nil && ctx.Err() == nil {
 		c.cfg.Logger.Warn("gc: a sweep did not see all blocks of a region: the next one begins anew; check that its storage servers and the partitions' replicas answer",
 			"region", r.Name, "error", err)

@@ -73,17 +73,35 @@ func (c *Collector) Once(ctx context.Context, grace time.Duration, dry bool) (Re
 		r.Partitions = append(r.Partitions, Partition{ID: p.ID, Path: p.Path})
 	}
 	var working sync.WaitGroup
+	c.once.Count(uint64(len(r.Partitions)), "partitions", "looking for dropped blocks")
 	for i := range r.Partitions {
-		working.Go(func() { c.report(ctx, &r.Partitions[i], grace, dry) })
+		working.Go(func() {
+			c.report(ctx, &r.Partitions[i], grace, dry)
+			c.once.Add(1)
+		})
 	}
 	working.Wait()
 	regions := c.mySweeps()
 	r.Regions = make([]Swept, len(regions))
+	c.once.Count(c.blocksIn(regions, r.Partitions), "blocks", "looking for orphans")
 	for i, region := range regions {
-		working.Go(func() { r.Regions[i], _ = c.sweep(ctx, region, !dry) })
+		working.Go(func() { r.Regions[i], _ = c.sweep(ctx, region, !dry, &c.once) })
 	}
 	working.Wait()
 	return r, ctx.Err()
+}
+
+// blocksIn returns the number of blocks that regions store for the partitions, apart from orphans.
+func (c *Collector) blocksIn(regions []*Region, partitions []Partition) (total uint64) {
+	plan := c.cfg.Metadata.Cluster()
+	for _, r := range regions {
+		for i := range partitions {
+			if at := plan.Partitions[i].Region; at == "" || at == r.Name {
+				total += partitions[i].Live.Blocks + partitions[i].Dropped.Blocks
+			}
+		}
+	}
+	return total
 }
 
 // report fills in the report of one partition.

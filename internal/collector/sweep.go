@@ -8,13 +8,14 @@ import (
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/progress"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
 // sweep checks all blocks of a region's store. It finds the orphans, and the blocks that other regions of
 // their partitions have missed. If remove is set, it deletes the orphans and brings the missed blocks. Blocks
 // of partitions that do not answer stay.
-func (c *Collector) sweep(ctx context.Context, r *Region, remove bool) (Swept, error) {
+func (c *Collector) sweep(ctx context.Context, r *Region, remove bool, meter *progress.Meter) (Swept, error) {
 	s := sweeping{collector: c, region: r, remove: remove, found: Swept{Region: r.Name, Deleted: remove}}
 	for id, err := range r.Store.Range(ctx, block.ID{}, block.LastID) {
 		if err != nil {
@@ -22,6 +23,7 @@ func (c *Collector) sweep(ctx context.Context, r *Region, remove bool) (Swept, e
 			break
 		}
 		s.found.Seen++
+		meter.Add(1)
 		if len(s.batch) > 0 && (len(s.batch) == meta.MaxIDs || id.Partition() != s.batch[0].Partition()) {
 			s.judge(ctx)
 		}

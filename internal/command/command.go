@@ -10,22 +10,24 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 )
 
 // Prepare gives a root command the behaviour of all programs: it prints its help without a command, refuses
-// unknown commands, knows its version, and takes flags from the environment.
+// unknown commands and unknown values of flags, knows its version, and takes flags from the environment.
 func Prepare(root *cobra.Command) {
 	root.Version = Version()
 	root.SilenceUsage, root.SilenceErrors = true, true
 	Group(root)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return UsageError(fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath()))
-	})
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd) }
+	root.SetFlagErrorFunc(refuseFlag)
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := fromEnvironment(cmd); err != nil {
+			return err
+		}
+		return CheckChoices(cmd)
+	}
 }
 
 // Execute runs the command that args name and returns its error, which is not printed. The first SIGINT or
@@ -44,13 +46,19 @@ func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) error
 func Main(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	err := Execute(root, args, stdout, stderr)
 	if err != nil {
-		fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
+		PrintError(stderr, root, args, err)
 	}
 	return ExitCode(err)
 }
 
-// Version returns the version of the module that the build recorded.
+// version is the version of a release or package, which the linker sets; empty: that of the module.
+var version string
+
+// Version returns the version of the program.
 func Version() string {
+	if version != "" {
+		return version
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}
@@ -61,25 +69,21 @@ func Version() string {
 func Group(cmd *cobra.Command) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return UsageError(fmt.Errorf("unknown command %q%s; see '%s --help'", args[0], didYouMean(cmd, args[0]), cmd.CommandPath()))
+			return UsageError(fmt.Errorf("unknown command %q%s; see '%s --help'", args[0], Suggest(args[0], names(cmd)), cmd.CommandPath()))
 		}
 		return nil
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-// didYouMean returns a question with the commands that are spelt almost like word: at most two letters
-// differ, and at least one is equal.
-func didYouMean(cmd *cobra.Command, word string) string {
-	if word == "" {
-		return "" // every name begins with it
+// names returns the names of the subcommands.
+func names(cmd *cobra.Command) (all []string) {
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			all = append(all, c.Name())
+		}
 	}
-	cmd.SuggestionsMinimumDistance = min(2, len(word)-1)
-	similar := cmd.SuggestionsFor(word)
-	if len(similar) == 0 {
-		return ""
-	}
-	return ", did you mean " + strings.Join(similar, " or ") + "?"
+	return all
 }
 
 // NoArguments refuses arguments as a usage error. It is the Args of a command.

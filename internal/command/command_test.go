@@ -114,7 +114,6 @@ func TestResult(t *testing.T) {
 		return err
 	}}
 	for format, want := range map[Output]string{"table": "one\n", "json": "[\n  1\n]\n"} {
-		require.NoError(t, format.Validate())
 		dir := filepath.Join(t.TempDir(), "made")
 		var out bytes.Buffer
 		require.NoError(t, r.Write(&out, format, dir))
@@ -126,6 +125,27 @@ func TestResult(t *testing.T) {
 			require.Equal(t, want, string(saved))
 		}
 	}
-	other := Output("xml")
-	require.ErrorContains(t, other.Validate(), `--output "xml": give table or json`)
+}
+
+// Unknown values of a flag with known ones are refused before the command runs, with a suggestion.
+func TestChoices(t *testing.T) {
+	var list []string
+	root := &cobra.Command{Use: "two-words"}
+	Prepare(root)
+	do := &cobra.Command{Use: "do", RunE: func(*cobra.Command, []string) error { return nil }}
+	var output Output
+	output.Register(do)
+	do.Flags().StringSliceVar(&list, "list", []string{"sync"}, "")
+	Choice(do, do.Flags(), "list", "os", "sync", "memory")
+	root.AddCommand(do)
+	for says, args := range map[string][]string{
+		`--output "jsn": give table or json, did you mean json?`:     {"do", "-o", "jsn"},
+		`--list "xml": give os, sync or memory` + "\n":               {"do", "--list", "os,xml"},
+		`--list "memry": give os, sync or memory, did you mean memo`: {"do", "--list", "memry"},
+	} {
+		var out, failed bytes.Buffer
+		require.Equal(t, ExitInput, Main(root, args, &out, &failed), says)
+		require.Contains(t, failed.String(), says)
+		list, output = []string{"sync"}, "table"
+	}
 }

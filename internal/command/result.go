@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -25,14 +24,7 @@ type Output string
 // Register adds the flag to a command.
 func (o *Output) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVarP((*string)(o), "output", "o", "table", "table or json")
-}
-
-// Validate refuses other formats.
-func (o *Output) Validate() error {
-	if *o != "table" && *o != "json" {
-		return fmt.Errorf("--output %q: give table or json", *o)
-	}
-	return nil
+	Choice(cmd, cmd.Flags(), "output", "table", "json")
 }
 
 // JSON reports whether the result is for programs.

@@ -313,7 +313,7 @@ func (a *Access) Ask(ctx context.Context, server string, q *Request, into any) e
 	if server == "" {
 		s = best(a.Status(ctx))
 	} else if s = a.Cluster().Server(server); s == nil {
-		return fmt.Errorf("there is no server %q", server)
+		return a.Cluster().NoServer(server)
 	}
 	if s == nil {
 		return fmt.Errorf("no server answers in %v", a.cfg.Timeout)

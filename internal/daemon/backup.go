@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/server"
+	"github.com/globalfs/globalfs/internal/topology"
 )
 
 // BackupRequest is the part of a Request about the state of a partition in a backup.
@@ -91,7 +92,7 @@ func checkRestored(ctx context.Context, dir, name string, d *description, r mark
 			if replica.Server != name || replica.Process != replica.Seat {
 				continue
 			}
-			was, _, err := readProcess(filepath.Join(dir, fmt.Sprintf("partition-%d", p.ID), processFile))
+			was, _, err := readProcess(filepath.Join(dir, topology.PartitionDir(p.ID), processFile))
 			if err != nil || was == replica.Process && has == "" {
 				continue // settle reports an error
 			}

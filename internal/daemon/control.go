@@ -229,7 +229,7 @@ func ask(ctx context.Context, via caller, address string, q *Request, into any) 
 	var remote *transport.RemoteError
 	switch {
 	case errors.As(err, &remote):
-		return fmt.Errorf("%s: %s", address, remote.Text)
+		return errors.New(remote.Text) // about the request, not about that server
 	case err != nil:
 		return err // it names the address
 	}

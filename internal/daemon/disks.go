@@ -89,7 +89,7 @@ func settle(ctx context.Context, dir, name string, d *description, r marks) (los
 			if replica.Server != name {
 				continue
 			}
-			gone, err := settleOne(ctx, filepath.Join(dir, fmt.Sprintf("partition-%d", p.ID)), replica.Process, r)
+			gone, err := settleOne(ctx, filepath.Join(dir, topology.PartitionDir(p.ID)), replica.Process, r)
 			if err != nil {
 				return nil, fmt.Errorf("partition %d: %w", p.ID, err)
 			}
@@ -164,7 +164,7 @@ func setAside(dir string, was multicast.ProcessID) error {
 func clearAside(dir string, partition uint16) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), fmt.Sprintf("partition-%d.process-", partition)) {
+		if strings.HasPrefix(e.Name(), topology.PartitionDir(partition)+".process-") {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
 		}
 	}

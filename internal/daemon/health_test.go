@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"strings"
@@ -306,4 +307,17 @@ func TestCanariesAreRareInLargeClusters(t *testing.T) {
 	require.Equal(t, 10*time.Second, canaryEvery(1))
 	require.Equal(t, 10*time.Second, canaryEvery(10))
 	require.Equal(t, 100*time.Second, canaryEvery(100))
+}
+
+// The end of a round of repair is known from a server of an earlier version too, and has one name in JSON.
+func TestStatusOfEarlierVersion(t *testing.T) {
+	for _, text := range []string{`{"finishedAt": "2026-01-02T03:04:05Z"}`, `{"finished_at": "2026-01-02T03:04:05Z", "finishedAt": "2026-01-02T03:04:05Z"}`} {
+		status := new(region.Status)
+		require.NoError(t, json.Unmarshal([]byte(text), &status.Repair.Last))
+		status.Adopt()
+		out, err := json.Marshal(status.Repair.Last)
+		require.NoError(t, err)
+		require.Contains(t, string(out), `"finished_at":"2026-01-02T03:04:05Z"`)
+		require.NotContains(t, string(out), "finishedAt")
+	}
 }

@@ -47,6 +47,9 @@ func Judge(name string, answers []Answer, plan *topology.Cluster) *Health {
 		j.partition(&plan.Partitions[i])
 	}
 	j.merge()
+	if len(j.starting) > 0 {
+		h.Starting = []string{strings.Join(j.starting, ", ") + ": looking through blocks after the start: wait before another server is stopped"}
+	}
 	slices.SortStableFunc(h.Problems, func(a, b Problem) int { return slices.Index(causes, a.Code) - slices.Index(causes, b.Code) })
 	h.Healthy = !slices.ContainsFunc(h.Problems, func(p Problem) bool { return p.Level != LevelInfo })
 	return h
@@ -66,6 +69,7 @@ type judge struct {
 	digests  map[uint32][]DigestStatus // by process
 	silent   map[uint16]*silence       // by partition
 	groups   map[string]*group         // by code, level and text
+	starting []string                  // servers that look through their blocks after their start
 }
 
 // silence is a partition that does not answer some servers.
@@ -253,11 +257,11 @@ func (j *judge) storage(server *ServerHealth) {
 	if s == nil || s.Status == nil {
 		return
 	}
+	s.Status.Adopt()
 	last := s.Status.Repair.Last
 	switch {
 	case last.FinishedAt.IsZero() && server.UpFor < int64(startingFor.Seconds()):
-		j.health.Starting = append(j.health.Starting, fmt.Sprintf(
-			"server %s looks through its blocks since its start %d s ago: wait before another server is stopped", server.Name, server.UpFor))
+		j.starting = append(j.starting, server.Name)
 	case last.FinishedAt.IsZero():
 		j.problem(RepairPending, "server %s has not looked through its blocks since it started: wait before another one is stopped", server.Name)
 	case !last.Complete:

@@ -74,7 +74,7 @@ func (s *Server) mend(ctx context.Context) {
 			}
 			if known.waits == "" {
 				s.logger.Error("a damaged replica cannot be replaced yet: trying on",
-					"partition", d.Partition, "process", d.Process, "dir", filepath.Join(s.dir, fmt.Sprintf("partition-%d", d.Partition)), "error", err)
+					"partition", d.Partition, "process", d.Process, "dir", filepath.Join(s.dir, topology.PartitionDir(d.Partition)), "error", err)
 			}
 			s.mending.set(d.Partition, mending{last: known.last, process: known.process, waits: err.Error()})
 		}

@@ -1,13 +1,13 @@
 package daemon
 
 import (
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/globalfs/globalfs/internal/durable"
+	"github.com/globalfs/globalfs/internal/topology"
 )
 
 // tellMended logs which small files of a data directory were damaged and mended (durable.ReadCopied): the
@@ -15,7 +15,7 @@ import (
 func tellMended(of string, d *description, logger *slog.Logger) {
 	dirs := []string{of}
 	for _, p := range d.cluster.Partitions {
-		dirs = append(dirs, filepath.Join(of, fmt.Sprintf("partition-%d", p.ID)))
+		dirs = append(dirs, filepath.Join(of, topology.PartitionDir(p.ID)))
 	}
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)

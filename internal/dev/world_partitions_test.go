@@ -155,7 +155,7 @@ func (w *world) alike(t *testing.T) bool {
 	for _, p := range w.Plan.Partitions {
 		first := map[multicast.Position]map[string]string{} // by position
 		for _, r := range p.Replicas {
-			at, state := readState(t, filepath.Join(w.cfg.Dir, r.Server, fmt.Sprintf("partition-%d", p.ID), "state"))
+			at, state := readState(t, filepath.Join(w.cfg.Dir, r.Server, topology.PartitionDir(p.ID), "state"))
 			require.NotEmpty(t, state)
 			if first[at] == nil {
 				first[at] = state

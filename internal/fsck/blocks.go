@@ -18,13 +18,24 @@ const parallel = 16
 // finder names the fault of a block; wrong is empty if the block can be read.
 type finder func(ctx context.Context, id posix.BlockID) (wrong string, err error)
 
+// wanted returns the number of blocks of a partition to look for.
+func (o *Options) wanted(p *Partition) uint64 { return min(uint64(max(0, o.Blocks)), p.Blocks) }
+
+// countBlocks begins the look for the blocks of all partitions.
+func (o *Options) countBlocks(partitions []Partition) {
+	total := uint64(0)
+	for i := range partitions {
+		total += o.wanted(&partitions[i])
+	}
+	o.Progress.Count(total, "blocks", "looking for the blocks")
+}
+
 // blocks checks the blocks of a partition, or as many as o allows, evenly spread.
 func (r *Report) blocks(ctx context.Context, o *Options, p *Partition, keys meta.Keys, find finder) error {
-	wanted := min(uint64(max(0, o.Blocks)), p.Blocks)
+	wanted := o.wanted(p)
 	if wanted == 0 {
 		return nil
 	}
-	o.say("looking for %d of %d blocks of partition %d", wanted, p.Blocks, p.ID)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	var mu sync.Mutex
@@ -40,6 +51,7 @@ func (r *Report) blocks(ctx context.Context, o *Options, p *Partition, keys meta
 		}
 		p.Read++
 		g.Go(func() error {
+			defer o.Progress.Add(1)
 			wrong, err := find(ctx, id)
 			switch {
 			case err != nil:

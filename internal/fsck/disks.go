@@ -30,6 +30,7 @@ func (c *offline) blocks(ctx context.Context, o *Options, newest []meta.Keys) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
+	o.countBlocks(c.report.Partitions)
 	for i, keys := range newest {
 		find := func(ctx context.Context, id posix.BlockID) (string, error) { return d.find(ctx, c.plan, uint16(i), id) }
 		if err := c.report.blocks(ctx, o, &c.report.Partitions[i], keys, find); err != nil {

@@ -32,20 +32,21 @@ func Offline(ctx context.Context, dir string, o Options) (r Report, err error) {
 	c := &offline{dir: dir, plan: plan, report: Report{Problems: []Problem{}}}
 	defer func() { err = errors.Join(err, c.close()) }()
 	var newest []meta.Keys
+	o.Progress.Count(uint64(len(plan.Partitions)), "partitions", "checking the replicas")
 	for i := range plan.Partitions {
 		if err := ctx.Err(); err != nil {
 			return Report{}, err
 		}
-		o.say("checking the %d replicas of partition %d", len(plan.Partitions[i].Replicas), i)
 		if keys := c.partition(&plan.Partitions[i]); keys != nil {
 			newest = append(newest, keys)
 		}
+		o.Progress.Add(1)
 	}
 	if len(newest) < len(plan.Partitions) {
 		c.report.Notes = append(c.report.Notes, "a partition cannot be read: what partitions say of each other, and blocks, were not checked")
 		return c.report, nil
 	}
-	o.say("checking what partitions say of each other")
+	o.Progress.Begin("checking the references between partitions")
 	c.report.across(newest)
 	if o.Blocks > 0 {
 		err = c.blocks(ctx, &o, newest)
@@ -149,7 +150,7 @@ func (c *offline) partition(p *topology.Partition) meta.Keys {
 // replica opens the store of a replica.
 func (c *offline) replica(p *topology.Partition, r *topology.Replica) (*copyOf, bool) {
 	state := &copyOf{where: fmt.Sprintf("%s on %s", partitionName(p.ID), r.Server)}
-	dir := filepath.Join(c.dir, r.Server, partitionDir(p.ID), "state")
+	dir := filepath.Join(c.dir, r.Server, topology.PartitionDir(p.ID), "state")
 	if _, err := os.Stat(dir); err != nil {
 		c.report.add(state.where, fmt.Sprintf("there is no store: %v", err))
 		return nil, false
@@ -166,6 +167,3 @@ func (c *offline) replica(p *topology.Partition, r *topology.Replica) (*copyOf, 
 	}
 	return state, true
 }
-
-// partitionDir is the directory of a server's replica of a partition: see package server.
-func partitionDir(id uint16) string { return fmt.Sprintf("partition-%d", id) }

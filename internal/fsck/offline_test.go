@@ -1,7 +1,6 @@
 package fsck_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -57,7 +56,7 @@ func (s *stopped) describe(t *testing.T, description []byte) {
 }
 
 func (s *stopped) state(partition int, server string) string {
-	return filepath.Join(s.dir, server, fmt.Sprintf("partition-%d", partition), "state")
+	return filepath.Join(s.dir, server, topology.PartitionDir(uint16(partition)), "state")
 }
 
 func (s *stopped) blocks(server int) string {

@@ -12,6 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/progress"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -28,9 +29,8 @@ type Source interface {
 type Options struct {
 	Partitions int // of the cluster; Offline knows by itself
 	// Blocks is the maximal number of blocks to check in each partition, spread evenly. 0: none.
-	Blocks int
-	// Progress is called with a text about the present work; nil: not called.
-	Progress func(what string)
+	Blocks   int
+	Progress *progress.Meter // nil: nobody looks
 	// Objects opens the regions' stores in object storage for Offline, if the blocks are there; end closes
 	// them. Nil: those blocks are not checked.
 	Objects func(ctx context.Context, plan *topology.Cluster) (regions map[topology.Region]block.Store, end func() error, err error)
@@ -38,12 +38,6 @@ type Options struct {
 
 // AllBlocks means all blocks.
 const AllBlocks = int(^uint(0) >> 1)
-
-func (o *Options) say(format string, args ...any) {
-	if o.Progress != nil {
-		o.Progress(fmt.Sprintf(format, args...))
-	}
-}
 
 // The checks of a live cluster.
 const (
@@ -59,7 +53,7 @@ func Online(ctx context.Context, source Source, o Options) (Report, error) {
 		return Report{}, err
 	}
 	for n := 1; n < maxLooks && len(found.Problems) > 0; n++ {
-		o.say("%d findings: looking again whether they stay", len(found.Problems))
+		o.Progress.Begin("%d findings: looking again whether they stay", len(found.Problems))
 		if err := pause.For(ctx, settle); err != nil {
 			return Report{}, err
 		}
@@ -87,8 +81,8 @@ func both(before, after []Problem) []Problem {
 func look(ctx context.Context, source Source, o *Options) (Report, error) {
 	r := Report{Problems: []Problem{}}
 	var stores []meta.Keys
+	o.Progress.Count(uint64(o.Partitions), "partitions", "fetching and checking the metadata")
 	for id := range uint16(o.Partitions) {
-		o.say("fetching and checking partition %d", id)
 		keys, torn, err := fetch(ctx, source, id)
 		if err != nil {
 			return r, fmt.Errorf("partition %d: %w", id, err)
@@ -99,9 +93,11 @@ func look(ctx context.Context, source Source, o *Options) (Report, error) {
 		stores = append(stores, keys)
 		r.Partitions = append(r.Partitions, count(id, keys, 1))
 		r.add(partitionName(id), meta.Check(keys)...)
+		o.Progress.Add(1)
 	}
-	o.say("checking what partitions say of each other")
+	o.Progress.Begin("checking the references between partitions")
 	r.across(stores)
+	o.countBlocks(r.Partitions)
 	for id, keys := range stores {
 		has := func(ctx context.Context, block posix.BlockID) (string, error) {
 			found, err := source.HasBlock(ctx, uint16(id), block)

@@ -3,14 +3,16 @@ package fsck_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/fsck"
 	"github.com/globalfs/globalfs/internal/kv"
+	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/progress"
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
@@ -125,16 +127,40 @@ func TestOnlineUnreachable(t *testing.T) {
 	require.ErrorContains(t, err, "partition 0")
 }
 
+// canceling is a cluster, and the end of a context after the first look at it.
+type canceling struct {
+	*cluster
+	cancel func()
+}
+
+func (c *canceling) Scan(ctx context.Context, partition uint16, after []byte) ([]meta.Pair, ask.Seen, error) {
+	pairs, seen, err := c.cluster.Scan(ctx, partition, after)
+	if partition == 1 && len(pairs) == 0 {
+		c.cancel()
+	}
+	return pairs, seen, err
+}
+
+// The progress counts the blocks that are looked for.
+func TestProgressCountsBlocks(t *testing.T) {
+	c := newCluster(t)
+	meter := new(progress.Meter)
+	_, err := check(t, c, fsck.Options{Blocks: fsck.AllBlocks, Progress: meter})
+	require.NoError(t, err)
+	s := meter.State()
+	require.Equal(t, "blocks", s.Unit)
+	require.NotZero(t, s.Total)
+	require.Equal(t, s.Total, s.Done)
+}
+
 func TestOnlineStopsWithItsContext(t *testing.T) {
 	c := newCluster(t)
 	damages["empty"].does(t, c.stores[1])
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := fsck.Online(ctx, c, fsck.Options{Partitions: 2, Progress: func(what string) {
-		if strings.Contains(what, "looking again") {
-			cancel()
-		}
-	}})
+	meter := new(progress.Meter)
+	_, err := fsck.Online(ctx, &canceling{c, cancel}, fsck.Options{Partitions: 2, Progress: meter})
 	require.ErrorIs(t, err, context.Canceled)
+	require.Contains(t, meter.State().Doing, "looking again")
 }
 
 // A report that is cut keeps the problems that only a fault explains.

@@ -47,22 +47,31 @@ func IssueEtcd(dir, name string, hosts []string, validity time.Duration) ([]File
 	}
 	var written []Files
 	for _, c := range []struct {
-		name  string
-		hosts []string
-	}{{etcdClient, nil}, {name, hosts}} {
+		name     string
+		hosts    []string
+		validity time.Duration
+	}{{etcdClient, nil, ca.clientValidity(dir, validity)}, {name, hosts, validity}} {
 		files := etcdMember(dir, c.name)
-		pair, err := ca.issueEtcd(c.name, c.hosts, validity)
+		pair, err := ca.issueEtcd(c.name, c.hosts, c.validity)
 		if err != nil {
 			return nil, err
 		}
-		// The servers' certificate is renewed with each member, so it never ends before a certificate that
-		// was made earlier.
 		if err := pair.Save(files, true); err != nil {
 			return nil, err
 		}
 		written = append(written, files)
 	}
 	return written, nil
+}
+
+// clientValidity returns the validity of the servers' certificate, which is renewed with each member. The
+// certificate ends neither before that of the new member nor before the servers' certificate in dir.
+func (ca *CA) clientValidity(dir string, validity time.Duration) time.Duration {
+	pair, err := readPair(etcdMember(dir, etcdClient))
+	if err != nil || pair.Leaf.CheckSignatureFrom(ca.certificate) != nil {
+		return validity // there is none, or no server can use it
+	}
+	return max(validity, time.Until(pair.Leaf.NotAfter))
 }
 
 // etcdCA returns the CA of etcd, and makes it if there is none.

@@ -25,6 +25,32 @@ func TestEtcdNeedsNamesAndHosts(t *testing.T) {
 	require.ErrorContains(t, err, "etcd-ca")
 }
 
+// The servers' certificate never ends before an earlier one, even if a later member's certificate does. A
+// certificate of another CA does not count.
+func TestEtcdClientKeepsItsEnd(t *testing.T) {
+	dir := t.TempDir()
+	end := func() time.Time {
+		pair, err := readPair(EtcdFiles(dir))
+		require.NoError(t, err)
+		return pair.Leaf.NotAfter
+	}
+	issue := func(member string, validity time.Duration) {
+		_, err := IssueEtcd(dir, member, []string{"h"}, validity)
+		require.NoError(t, err)
+	}
+	issue("m0", 100*time.Hour)
+	long := end()
+	issue("m1", time.Hour)
+	require.WithinDuration(t, long, end(), time.Minute)
+	issue("m2", 200*time.Hour)
+	require.WithinDuration(t, long.Add(100*time.Hour), end(), time.Minute)
+
+	require.NoError(t, os.Remove(EtcdFiles(dir).CA))
+	require.NoError(t, os.Remove(filepath.Join(KeyDir(dir), "etcd-ca-key.pem")))
+	issue("m3", time.Hour)
+	require.WithinDuration(t, time.Now().Add(time.Hour), end(), time.Minute)
+}
+
 // No directory for servers and clients has a signing key.
 func TestKeysThatSignAreApart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")

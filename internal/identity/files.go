@@ -40,7 +40,7 @@ func FilesIn(dir string, role Role, name string) Files {
 // Find returns the files of a process of a role in a directory. An empty name means the only certificate of
 // the role.
 func Find(dir string, role Role, name string) (Files, error) {
-	names, err := namesIn(dir, role)
+	names, err := Names(dir, role)
 	if err != nil {
 		return Files{}, err
 	}
@@ -59,8 +59,8 @@ func Find(dir string, role Role, name string) (Files, error) {
 	return Files{}, fmt.Errorf("%s: certificates of several %ss (%s): choose one with --name NAME, or keep one on each host", dir, role, strings.Join(names, ", "))
 }
 
-// namesIn returns the names of the processes of a role that have a certificate in a directory.
-func namesIn(dir string, role Role) (names []string, err error) {
+// Names returns the names of the processes of a role that have a certificate in a directory.
+func Names(dir string, role Role) (names []string, err error) {
 	found, err := filepath.Glob(filepath.Join(escapeGlob(dir), string(role)+"-*.pem"))
 	if err != nil {
 		return nil, fmt.Errorf("certificates in %s: %w", dir, err)

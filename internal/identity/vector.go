@@ -107,7 +107,7 @@ func RotateVectorKeys(dir string) ([]string, error) {
 	if err := writeFile(filepath.Join(KeyDir(dir), generationFile), []byte(strconv.Itoa(ca.generation)+"\n"), 0o600, true); err != nil {
 		return nil, err
 	}
-	servers, err := namesIn(dir, Server)
+	servers, err := Names(dir, Server)
 	if err != nil {
 		return nil, err
 	}

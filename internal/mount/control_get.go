@@ -51,9 +51,12 @@ func (f *fileSystem) getControl(ctx context.Context, h *fuse.InHeader, name stri
 	case XattrStale:
 		age, err := f.client.Stale(ctx, ino(h))
 		return strconv.AppendInt(nil, inMilliseconds(age), 10), err
-	case XattrFsck, XattrFsckBlocks:
+	case XattrFsck, XattrFsckBlocks, XattrFsckProgress:
 		if !isOperator(h) {
 			return nil, posix.EPERM
+		}
+		if name == XattrFsckProgress {
+			return json.Marshal(f.checked.State())
 		}
 		return f.fsck(ctx, name == XattrFsckBlocks)
 	case XattrInfo:
@@ -62,7 +65,7 @@ func (f *fileSystem) getControl(ctx context.Context, h *fuse.InHeader, name stri
 			return nil, err
 		}
 		return info.fitting()
-	case XattrGC, XattrGCDone:
+	case XattrGC, XattrGCDone, XattrGCProgress:
 		return f.getGC(ctx, h, name)
 	case XattrTask:
 		t, err := f.taskOf(ctx, ino(h))

@@ -13,6 +13,7 @@ import (
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/mount/serve"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/progress"
 )
 
 // fileSystem answers the kernel. Its methods are called concurrently. A request without an implementation
@@ -32,8 +33,9 @@ type fileSystem struct {
 	locks    locks
 	setIDs   setIDs
 	notices  notices
-	files    atomic.Uint64 // opened so far: the source of their handles
-	checking sync.Mutex    // held during an fsck
+	files    atomic.Uint64  // opened so far: the source of their handles
+	checking sync.Mutex     // held during an fsck
+	checked  progress.Meter // of the present or last fsck
 
 	collector  *collector.Collector // nil: this mount does not collect
 	collecting sync.Mutex           // held during a collection

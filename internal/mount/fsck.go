@@ -14,6 +14,8 @@ import (
 const (
 	XattrFsck       = "globalfs.fsck"        // checks some of the blocks
 	XattrFsckBlocks = "globalfs.fsck.blocks" // checks all blocks
+	// XattrFsckProgress is the progress of the present or last check, as JSON: a progress.State.
+	XattrFsckProgress = "globalfs.fsck.progress"
 )
 
 // someBlocks is the number of blocks of each partition that XattrFsck checks.
@@ -25,7 +27,7 @@ func (f *fileSystem) fsck(ctx context.Context, allBlocks bool) ([]byte, error) {
 		return nil, posix.EBUSY
 	}
 	defer f.checking.Unlock()
-	o := fsck.Options{Partitions: len(f.client.Cluster().Partitions), Blocks: someBlocks}
+	o := fsck.Options{Partitions: len(f.client.Cluster().Partitions), Blocks: someBlocks, Progress: &f.checked}
 	if allBlocks {
 		o.Blocks = fsck.AllBlocks
 	}

@@ -20,6 +20,8 @@ const (
 	XattrGC = "globalfs.gc"
 	// XattrGCDone is the report of the last collection by this mount: ENODATA if there was none.
 	XattrGCDone = "globalfs.gc.done"
+	// XattrGCProgress is the progress of the present or last collection, as JSON: a progress.State.
+	XattrGCProgress = "globalfs.gc.progress"
 )
 
 // isOperator reports whether a user may request work of the whole cluster, and memory of this process.
@@ -32,6 +34,9 @@ func (f *fileSystem) getGC(ctx context.Context, h *fuse.InHeader, name string) (
 		return nil, posix.EOPNOTSUPP
 	case !isOperator(h):
 		return nil, posix.EPERM
+	}
+	if name == XattrGCProgress {
+		return json.Marshal(f.collector.Progress())
 	}
 	if name == XattrGCDone {
 		if done := f.collected.Load(); done != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/wal"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
@@ -119,7 +120,7 @@ func (s *Server) isDamaged(partition uint16, process multicast.ProcessID) bool {
 }
 
 func (s *Server) partitionDir(partition uint16) string {
-	return filepath.Join(s.cfg.Dir, fmt.Sprintf("partition-%d", partition))
+	return filepath.Join(s.cfg.Dir, topology.PartitionDir(partition))
 }
 
 // reexamine reads the whole store of a replica that was found damaged. The log was replayed before.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -267,7 +266,7 @@ func (s *Server) takeOverAny(ctx context.Context, h *hosted) bool {
 
 // takeOver fetches the state of a donor and replaces the replica's own state by it.
 func (s *Server) takeOver(ctx context.Context, h *hosted, donor multicast.ProcessID) (err error) {
-	file, err := os.CreateTemp(filepath.Join(s.cfg.Dir, fmt.Sprintf("partition-%d", h.partition)), "import-")
+	file, err := os.CreateTemp(s.partitionDir(h.partition), "import-")
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (s *Spec) locate(c *Cluster) error {
 		}
 		used[address] = name
 		if !slices.ContainsFunc(c.Servers, func(server Server) bool { return server.Name == name }) {
-			return fmt.Errorf("addresses: there is no server %q: regions and datacenters make %s", name, strings.Join(serverNames(c), ", "))
+			return fmt.Errorf("addresses: %w", c.NoServer(name))
 		}
 	}
 	return nil
@@ -78,6 +78,11 @@ func sorted(addresses map[string]string) (keys []string) {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// NoServer returns the error for a name that no server has.
+func (c *Cluster) NoServer(name string) error {
+	return fmt.Errorf("there is no server %q: give one of %s", name, strings.Join(serverNames(c), ", "))
 }
 
 func serverNames(c *Cluster) (all []string) {

@@ -27,7 +27,7 @@ func TestAddresses(t *testing.T) {
 
 	for name, c := range map[string]struct{ server, address, want string }{
 		"missing": {"ca", "", "server ca has none"},
-		"unknown": {"zz", "h:1", `no server "zz": regions and datacenters make aa, ba, ca`},
+		"unknown": {"zz", "h:1", `no server "zz": give one of aa, ba, ca`},
 		"no port": {"aa", "10.0.0.1", "give host:port"},
 		"no host": {"aa", ":7420", "give host:port"},
 		"port":    {"aa", "h:70000", "1 to 65535"},

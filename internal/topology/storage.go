@@ -127,7 +127,7 @@ func (s *Spec) LeaveStorage(c *Cluster, name string) error {
 	server := c.Server(name)
 	switch {
 	case server == nil:
-		return fmt.Errorf("there is no server %q", name)
+		return c.NoServer(name)
 	case server.State != StorageMember:
 		return fmt.Errorf("server %q is %s already", name, server.State)
 	case c.staying(server.Region) <= c.Copies:

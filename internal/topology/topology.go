@@ -76,6 +76,9 @@ func (c *Cluster) Shards(r Region) (shards []uint16) {
 	return shards
 }
 
+// PartitionDir returns the name of the directory of a partition's replica, in the data directory of a server.
+func PartitionDir(partition uint16) string { return fmt.Sprintf("partition-%d", partition) }
+
 // Regions lists the regions with replicas of p, each once: all of them keep the blocks of its files.
 func (p *Partition) Regions() []Region {
 	var regions []Region

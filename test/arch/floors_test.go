@@ -58,6 +58,7 @@ var floors = map[string]int{
 
 	"internal/pause":         4,
 	"internal/recent":        4,
+	"internal/progress":      4,
 	"internal/client/notice": 4,
 	"internal/durable":       4,
 	"internal/wire":          4,
@@ -149,6 +150,9 @@ var owners = map[string][]string{
 	"github.com/syndtr/goleveldb":         {"internal/kv"},
 	"github.com/minio/minio-go/v7":        {"internal/block/objects"},
 	"github.com/google/pprof":             {"bench/geo"},
+	"github.com/vbauerster/mpb/v8":        {"internal/cli"},
+	"github.com/coreos/go-systemd/v22":    {"internal/cli"},
+	"github.com/dustin/go-humanize":       {"internal/cli"},
 	"github.com/spf13/cobra":              {"internal/cli", "internal/command", "bench/lab"},
 	"github.com/spf13/pflag":              {"internal/cli", "internal/command"},
 	"go.yaml.in/yaml/v3":                  {"internal/cli", "internal/topology"},

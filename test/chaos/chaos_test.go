@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -23,6 +22,7 @@ import (
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/test/cluster"
+	"github.com/globalfs/globalfs/test/program"
 	"github.com/globalfs/globalfs/test/wan"
 )
 
@@ -90,7 +90,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// build builds the program once.
+// build builds the program once, with clocks of its own.
 var build = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "chaos-bin")
 	if err != nil {
@@ -101,10 +101,8 @@ var build = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", path, "github.com/globalfs/globalfs/cmd/globalfs")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	if err := program.Build(path, "-overlay", overlay); err != nil {
+		return "", err
 	}
 	return path, nil
 })

@@ -2,14 +2,16 @@ package cluster
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/test/program"
 )
+
+func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
 
 // All processes of a cluster end properly: Close returns an error if one does not.
 func TestProcessesEndWell(t *testing.T) {
@@ -20,10 +22,7 @@ func TestProcessesEndWell(t *testing.T) {
 	if err != nil {
 		t.Skipf("no etcd: run deploy/deps.sh test (%v)", err)
 	}
-	program := filepath.Join(t.TempDir(), "globalfs")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/globalfs/globalfs/cmd/globalfs").CombinedOutput()
-	require.NoError(t, err, string(out))
-	c, err := Start(t.Context(), Config{Program: program, Etcd: etcd, Dir: t.TempDir(), Regions: []topology.Region{"west"}, Datacenters: 1, Replicas: 1, Copies: 1})
+	c, err := Start(t.Context(), Config{Program: program.Path(t), Etcd: etcd, Dir: t.TempDir(), Regions: []topology.Region{"west"}, Datacenters: 1, Replicas: 1, Copies: 1})
 	require.NoError(t, err)
 	m, err := c.Mount(t.Context(), "west", "", filepath.Join(t.TempDir(), "tree"))
 	if err == nil {

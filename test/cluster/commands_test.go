@@ -20,6 +20,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/test/program"
 )
 
 // start runs three servers on loopback with the real binary.
@@ -39,11 +40,7 @@ func startWith(t *testing.T, cfg Config) *Cluster {
 		t.Skipf("no etcd: deploy/deps.sh test fetches it (%v)", err)
 	}
 	cfg.Dir = t.TempDir()
-	cfg.Program = filepath.Join(cfg.Dir, "globalfs")
-	build := exec.Command("go", "build", "-o", cfg.Program, "github.com/globalfs/globalfs/cmd/globalfs")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
+	cfg.Program = program.Path(t)
 	if cfg.Regions == nil {
 		cfg.Regions, cfg.Datacenters, cfg.Replicas, cfg.Copies = []topology.Region{"west", "east", "eu"}, 1, 1, 1
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/globalfs/globalfs/test/program"
 )
 
 // firstSteps is a new user's directory with the program in PATH, and etcd.
@@ -34,13 +36,7 @@ func newFirstSteps(t *testing.T) *firstSteps {
 		t.Skipf("no etcd: deploy/deps.sh test fetches it (%v)", err)
 	}
 	f := &firstSteps{t: t, dir: t.TempDir()}
-	bin := filepath.Join(t.TempDir(), "bin")
-	require.NoError(t, os.Mkdir(bin, 0o755))
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "globalfs"), "github.com/globalfs/globalfs/cmd/globalfs")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
-	f.path = bin + ":" + os.Getenv("PATH")
+	f.path = filepath.Dir(program.Path(t)) + ":" + os.Getenv("PATH")
 	f.c = &Cluster{cfg: Config{Etcd: etcd, Dir: t.TempDir()}, addresses: map[string]string{}}
 	require.NoError(t, f.c.startEtcd(t.Context()))
 	t.Cleanup(func() { require.NoError(t, f.c.Etcd.Stop()) })

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/test/program"
 	"github.com/globalfs/globalfs/test/wan"
 )
 
@@ -190,10 +191,7 @@ func threeHosts(t *testing.T) map[string]*terminal {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, lab.Close()) })
 	bin, homes := t.TempDir(), t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "globalfs"), "github.com/globalfs/globalfs/cmd/globalfs")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
+	require.NoError(t, os.Symlink(program.Path(t), filepath.Join(bin, program.Name)))
 	require.NoError(t, os.Symlink(etcd, filepath.Join(bin, "etcd")))
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "scp"), []byte(copier), 0o755))
 	hosts := []string{"host1", "host2", "host3"}

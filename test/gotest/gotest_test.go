@@ -2,6 +2,11 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -65,6 +70,17 @@ func TestRepeatable(t *testing.T) {
 	require.Equal(t, []string{"-race", "-timeout", "5m", b, "-run", "X"},
 		onlyPackages([]string{"-race", "-timeout", "5m", "./a", module + "c", "-run", "X"}, []string{b}))
 	require.Equal(t, []string{"-v"}, onlyPackages([]string{"-v"}, []string{b}), "the package of the directory")
+}
+
+// An error of gotest is printed also if go test has failed, which prints its reason itself.
+func TestErrorsBesideGoTest(t *testing.T) {
+	failed := &exec.ExitError{}
+	var out bytes.Buffer
+	printOwn(&out, errors.Join(errors.Join(io.ErrUnexpectedEOF, failed), fs.ErrPermission))
+	require.Equal(t, "gotest: unexpected EOF\ngotest: permission denied\n", out.String())
+	out.Reset()
+	printOwn(&out, fmt.Errorf("wrapped: %w", failed))
+	require.Empty(t, out.String())
 }
 
 func TestReport(t *testing.T) {

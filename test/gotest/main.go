@@ -30,13 +30,23 @@ func main() {
 	} else {
 		err = run(path, os.Args[1:])
 	}
-	var failed *exec.ExitError
-	if errors.As(err, &failed) { // go test has printed the reason
+	if err != nil {
+		printOwn(os.Stderr, err)
 		os.Exit(1)
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "gotest:", err)
-		os.Exit(1)
+}
+
+// printOwn prints the errors of this program, each in one line. go test has printed the reason of its own
+// failure.
+func printOwn(out io.Writer, err error) {
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		for _, e := range joined.Unwrap() {
+			printOwn(out, e)
+		}
+		return
+	}
+	if failed := (*exec.ExitError)(nil); !errors.As(err, &failed) {
+		fmt.Fprintln(out, "gotest:", err)
 	}
 }
 

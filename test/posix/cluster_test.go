@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/test/logged"
+	"github.com/globalfs/globalfs/test/program"
 )
 
 // The two regions of the default cluster with mounts of the tests.
@@ -34,30 +34,7 @@ const (
 	commandTime = 30 * time.Minute
 )
 
-// binary builds the program once for all tests of the run.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "globalfs-posix-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "globalfs")
-	build := exec.Command("go", "build", "-o", path, "github.com/globalfs/globalfs/cmd/globalfs")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := binary(); err == nil {
-		if err := os.RemoveAll(filepath.Dir(path)); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
 
 // requireMount skips tests on machines that cannot mount.
 func requireMount(t *testing.T) {
@@ -125,8 +102,7 @@ func (c *cluster) in(region string, parts ...string) string {
 
 func (c *cluster) start() {
 	c.t.Helper()
-	path, err := binary()
-	require.NoError(c.t, err)
+	path := program.Path(c.t)
 	args := append([]string{"dev", "--durability", "os", "--data-dir", c.dir}, c.flags...) // c.flags override
 	for _, region := range []string{near, far} {
 		args = append(args, "--mount", region+"="+c.mounts[region])

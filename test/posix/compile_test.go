@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// program is a C program of several files. Its output depends on all of them.
-var program = map[string]string{
+// sources are the files of a C program. Its output depends on all of them.
+var sources = map[string]string{
 	"sum.h": "int sum(const int *v, int n);\n",
 	"sum.c": "#include \"sum.h\"\nint sum(const int *v, int n) { int s = 0; while (n--) s += v[n]; return s; }\n",
 	"main.c": `#include <stdio.h>
@@ -28,7 +28,7 @@ func TestCompile(t *testing.T) {
 	}
 	c := startCluster(t)
 	partitions(t, c, func(t *testing.T, dir string) {
-		for name, text := range program {
+		for name, text := range sources {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 		}
 		for _, line := range [][]string{

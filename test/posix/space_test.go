@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/test/program"
 )
 
 // A nearly full disk causes ENOSPC and no other damage. Removed files free their space.
@@ -45,8 +47,7 @@ func TestFullDisk(t *testing.T) {
 	require.Equal(t, kept, got)
 
 	require.NoError(t, os.Remove(c.in(near, near, "big")))
-	path, err := binary()
-	require.NoError(t, err)
+	path := program.Path(t)
 	require.Eventually(t, func() bool { // the file was open: its session releases it within about ten seconds
 		out, err := command(t, base, path, "gc", "--grace", "0s", "-o", "json", c.in(near))
 		if err != nil {

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,28 +17,10 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/test/cluster"
 	"github.com/globalfs/globalfs/test/power/lossy"
+	"github.com/globalfs/globalfs/test/program"
 )
 
-var build = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "gfs-power-")
-	if err != nil {
-		return "", err
-	}
-	program := filepath.Join(dir, "globalfs")
-	out, err := exec.Command("go", "build", "-o", program, "github.com/globalfs/globalfs/cmd/globalfs").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return program, nil
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if program, err := build(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(program))
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
 
 // world is a cluster of three servers, each with its own disk, with three replicas of each partition, and a
 // mount.
@@ -60,11 +40,9 @@ func start(t *testing.T, durability string) *world {
 	if err != nil {
 		t.Skipf("no etcd: run deploy/deps.sh test (%v)", err)
 	}
-	program, err := build()
-	require.NoError(t, err)
 	w := &world{T: t, disks: map[string]*lossy.Disk{}}
 	cfg := cluster.Config{
-		Program: program, Etcd: etcd, Dir: t.TempDir(), Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2, Durability: durability,
+		Program: program.Path(t), Etcd: etcd, Dir: t.TempDir(), Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2, Durability: durability,
 	}
 	for _, name := range cfg.Servers("west") {
 		disk, dir := lossy.New(), filepath.Join(cfg.Dir, "data", name)

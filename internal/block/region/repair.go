@@ -64,7 +64,9 @@ func (r *rounds) begin() {
 // end records the outcome of the round.
 func (r *rounds) end(ctx context.Context, err error) bool {
 	n := r.node
-	r.report.FinishedAt, r.report.Complete = time.Now(), err == nil && n.view.Load() == r.view
+	now := time.Now()
+	r.report.FinishedAt, r.report.FormerFinishedAt = now, now
+	r.report.Complete = err == nil && n.view.Load() == r.view
 	if err != nil && ctx.Err() == nil {
 		r.report.Error = err.Error()
 		level := slog.LevelWarn

@@ -24,9 +24,9 @@ type RepairStatus struct {
 	Rounds          uint64      `json:"rounds"` // that were complete
 	Last            RoundStatus `json:"last"`
 	Fetched         uint64      `json:"fetched"`
-	FetchedBytes    uint64      `json:"fetchedBytes"`
-	HandedBack      uint64      `json:"handedBack"` // sent to the servers that should have them
-	HandedBackBytes uint64      `json:"handedBackBytes"`
+	FetchedBytes    uint64      `json:"fetched_bytes"`
+	HandedBack      uint64      `json:"handed_back"` // sent to the servers that should have them
+	HandedBackBytes uint64      `json:"handed_back_bytes"`
 	Dropped         uint64      `json:"dropped"`  // own copies that others own
 	Cured           uint64      `json:"cured"`    // copies that a get missed
 	Replaced        uint64      `json:"replaced"` // bad copies that a get found, or the scrub
@@ -35,13 +35,26 @@ type RepairStatus struct {
 // RoundStatus is the outcome of one repair round.
 type RoundStatus struct {
 	Version    uint64    `json:"version"` // of the members
-	FinishedAt time.Time `json:"finishedAt"`
+	FinishedAt time.Time `json:"finished_at"`
 	Complete   bool      `json:"complete"` // nothing was left undone
 	Missing    uint64    `json:"missing"`  // missing copies, on this server or where it handed back
 	Failed     uint64    `json:"failed"`   // of these, copies that could not be made
 	Lost       uint64    `json:"lost"`     // number of finds of a block with only bad copies: these stay
 	Strays     uint64    `json:"strays"`   // blocks that others own and that are still on this server
 	Error      string    `json:"error,omitempty"`
+
+	// FormerFinishedAt is FinishedAt with the name of earlier versions, for their 'globalfs status'. Only
+	// servers send it: see Adopt.
+	FormerFinishedAt time.Time `json:"finishedAt,omitzero"`
+}
+
+// Adopt takes the values from a server of an earlier version over, and drops their former names.
+func (s *Status) Adopt() {
+	last := &s.Repair.Last
+	if last.FinishedAt.IsZero() {
+		last.FinishedAt = last.FormerFinishedAt
+	}
+	last.FormerFinishedAt = time.Time{}
 }
 
 // ScrubStatus counts the blocks that the scrub has read, and its findings.

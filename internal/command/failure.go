@@ -1,0 +1,50 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// failure is an error for programs.
+type failure struct {
+	Error    string `json:"error"`
+	ExitCode int    `json:"exit_code"`
+}
+
+// PrintError prints the error of the command that args name: in JSON if the result is requested in JSON.
+func PrintError(stderr io.Writer, root *cobra.Command, args []string, err error) {
+	if wantsJSON(root, args) {
+		_ = PrintJSON(stderr, failure{err.Error(), ExitCode(err)}) // there is no other place to report to
+		return
+	}
+	fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
+}
+
+// wantsJSON reports whether the flag --output of a command is json. The command line may not be parsed to its
+// end.
+func wantsJSON(root *cobra.Command, args []string) bool {
+	cmd, _, err := root.Find(args)
+	if err != nil {
+		return false
+	}
+	flag := cmd.Flags().Lookup("output")
+	if flag == nil {
+		return false
+	}
+	if flag.Value.String() == "json" {
+		return true
+	}
+	for i, arg := range args {
+		name, value, assigned := strings.Cut(arg, "=")
+		if !assigned && i+1 < len(args) {
+			value = args[i+1]
+		}
+		if value == "json" && (name == "--output" || flag.Shorthand != "" && name == "-"+flag.Shorthand) {
+			return true
+		}
+	}
+	return false
+}

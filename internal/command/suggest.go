@@ -1,0 +1,85 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Suggest returns a question with the known words that are spelt almost like word, such as ", did you mean
+// eu-west-1?": at most two letters differ, and at least one is equal. It is empty if there are none.
+func Suggest(word string, known []string) string {
+	if word == "" {
+		return "" // every name begins with it
+	}
+	// Cobra compares words with the names of subcommands only.
+	dictionary := &cobra.Command{SuggestionsMinimumDistance: min(2, len(word)-1)}
+	for _, k := range known {
+		dictionary.AddCommand(&cobra.Command{Use: k, Run: func(*cobra.Command, []string) {}})
+	}
+	similar := dictionary.SuggestionsFor(word)
+	if len(similar) == 0 {
+		return ""
+	}
+	return ", did you mean " + strings.Join(similar, " or ") + "?"
+}
+
+// choices is the annotation of a flag with its known values.
+const choices = "globalfs_choices"
+
+// Choice gives a flag a few known values: the shell completes them, and other values are refused before the
+// command runs.
+func Choice(cmd *cobra.Command, flags *pflag.FlagSet, name string, known ...string) {
+	// Both fail only for a flag that does not exist, or a second time.
+	_ = flags.SetAnnotation(name, choices, known)
+	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// CheckChoices refuses unknown values of flags. Programs made by Prepare call it by themselves.
+func CheckChoices(cmd *cobra.Command) (err error) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		known, is := f.Annotations[choices]
+		if !is || err != nil {
+			return
+		}
+		values := []string{f.Value.String()}
+		if list, is := f.Value.(pflag.SliceValue); is {
+			values = list.GetSlice()
+		}
+		for _, v := range values {
+			if !slices.Contains(known, v) && err == nil {
+				err = InputError(fmt.Errorf("--%s %q: give %s%s", f.Name, v, orList(known), Suggest(v, known)))
+			}
+		}
+	})
+	return err
+}
+
+// orList returns "a, b or c".
+func orList(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// refuseFlag explains the error of a command line that does not parse.
+func refuseFlag(cmd *cobra.Command, err error) error {
+	hint := ""
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, "--"+f.Name)
+			}
+		})
+		hint = Suggest("--"+unknown.GetSpecifiedName(), names)
+	}
+	return UsageError(fmt.Errorf("%w%s; see '%s --help'", err, hint, cmd.CommandPath()))
+}
