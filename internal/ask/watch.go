@@ -24,13 +24,20 @@ type Watching struct {
 	Mark     uint64        // of From, from a replica: a partition may lose entries and order others
 	Linger   time.Duration // without a change that interests the client, the replica waits so long with its answer
 	Interest Interest      // nil: no change is urgent
+	// Recalls asks for the directories that the session is to return (package delegation), and for no
+	// changes. A recall is urgent.
+	Recalls bool
 }
 
 // Append appends the encoding of w.
 func (w *Watching) Append(b []byte) []byte {
 	b = varint.AppendUint(varint.AppendUint(varint.AppendUint(b, w.History), w.From), w.Mark)
 	b = varint.AppendUint(b, uint64(w.Linger/time.Millisecond))
-	return varint.AppendBytes(b, w.Interest)
+	b = varint.AppendBytes(b, w.Interest)
+	if w.Recalls {
+		b = varint.AppendUint(b, varint.Bit(true))
+	}
+	return b
 }
 
 // DecodeWatching reads a Watching that Append has written. It ignores further bytes: a newer client may send
@@ -42,6 +49,9 @@ func DecodeWatching(b []byte) (Watching, error) {
 	w.Interest = slices.Clone(r.Bytes())
 	if len(w.Interest) > MaxInterest {
 		r.Fail()
+	}
+	if r.Err() == nil && r.Len() > 0 {
+		w.Recalls = r.Uint64() == 1
 	}
 	if r.Err() != nil {
 		return Watching{}, fmt.Errorf("watch: %w", r.Err())
@@ -101,6 +111,8 @@ type Changes struct {
 	Mark    uint64 // of To
 	Lost    bool   // the replica does not have them any more: anything may have changed
 	List    []Change
+
+	Recalled []posix.Ino // with Watching.Recalls: directories that the session is to return
 }
 
 // Append appends the encoding of c.
@@ -117,6 +129,13 @@ func (c *Changes) Append(b []byte) []byte {
 		b = varint.AppendUint(b, (x.Place-last)<<1|varint.Bit(x.Own))
 		b = varint.AppendBytes(b, x.Name)
 		last = x.Place
+	}
+	if len(c.Recalled) == 0 {
+		return b
+	}
+	b = varint.AppendUint(b, uint64(len(c.Recalled)))
+	for _, dir := range c.Recalled {
+		b = varint.AppendUint(b, dir)
 	}
 	return b
 }
@@ -137,6 +156,11 @@ func DecodeChanges(b []byte) (Changes, error) {
 		c.Lost = c.Lost || !x.Kind.IsKnown()
 		last = x.Place
 		c.List = append(c.List, x)
+	}
+	if r.Err() == nil && r.Len() > 0 {
+		for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+			c.Recalled = append(c.Recalled, posix.Ino(r.Uint64()))
+		}
 	}
 	if r.Err() != nil {
 		return Changes{}, fmt.Errorf("changes: %w", r.Err())

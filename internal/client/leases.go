@@ -133,7 +133,7 @@ func (h *held) poke(lags bool) {
 // changed meanwhile.
 func (l *leases) found(at Name, a *route.Answer, present bool) (changed bool) {
 	h := l.of(a.Partition)
-	if h == nil || !isName(at.Name) {
+	if h == nil || a.Held || !isName(at.Name) {
 		return false
 	}
 	finding := lease.Absent
@@ -164,7 +164,7 @@ func (l *leases) list(ctx context.Context, dir posix.Ino, most uint64) {
 // listed stores names of a directory from an answer.
 func (l *leases) listed(dir posix.Ino, cookie, limit uint64, a *route.Answer) {
 	h := l.of(a.Partition)
-	if h == nil {
+	if h == nil || a.Held {
 		return
 	}
 	h.mu.Lock()

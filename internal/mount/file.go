@@ -86,8 +86,8 @@ func (f *fileSystem) truncate(cancel <-chan struct{}, in *fuse.OpenIn, handle ui
 func (f *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	f.endFileLocks(ino(&in.InHeader), in.Fh)
 	f.persister.close(descriptor{number: in.Fh})
+	f.written.after(ino(&in.InHeader), func() { f.client.Release(ino(&in.InHeader)) }) // its content needs the inode
 	f.written.release(ino(&in.InHeader), in.Fh)
-	f.client.Release(ino(&in.InHeader))
 }
 
 // Forget records that the kernel has no pages of a node any more.

@@ -82,6 +82,8 @@ type Replica struct {
 	tickets  tickets
 	backup   backup
 
+	delegations delegations
+
 	updates  updates
 	watches  watches
 	persists []turn.Call // replies that leave after the next sync of the log
@@ -122,15 +124,19 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 	if r.sessions, err = session.Load(keys, cfg.Lease, cfg.Index); err != nil {
 		return nil, err
 	}
+	if r.delegations, err = loadDelegations(r); err != nil {
+		return nil, err
+	}
 	r.cross, err = cross.New(cross.Config{
 		Partition: cfg.Partition, Self: cfg.Self, Index: cfg.Index, Partitions: len(cfg.Groups), MaxPending: cfg.MaxPending,
+		Recall: r.delegations.Recall,
 	}, keys, machine, r.orders, r.sessions)
 	if err != nil {
 		return nil, err
 	}
 	r.queries = reads.New(cfg.Partition, r.cross)
 	_, _ = meta.TakeChanges(machine) // of its initialisation
-	r.watches = watches{machine: machine, most: cfg.MaxPending, reply: r.reply}
+	r.watches = watches{machine: machine, most: cfg.MaxPending, reply: r.reply, recalled: r.delegations.Recalled}
 	r.watches.begin(r.cross.Own(), markOf(r.progress.position))
 	if r.backup.storedBackup, err = loadBackup(keys); err != nil {
 		return nil, err
@@ -194,6 +200,7 @@ func (r *Replica) maintain(out *turn.Output) {
 	r.queries.Raise(r.now.Mono, r.proposeBarrier)
 	r.proposeMarker()
 	r.endBlocked(out)
+	r.delegations.revoke(r.now.Mono)
 	out.Replies = r.watches.expire(r.now.Mono, out.Replies)
 	r.pursueReplacements()
 }
@@ -203,7 +210,7 @@ func (r *Replica) Wake() time.Duration {
 	if r.progress.reapAgain || r.updates.resume || len(r.persists) > 0 {
 		return max(r.now.Mono, 1)
 	}
-	return order.Earliest(r.progress.syncAt, r.sessions.Wake(), r.cross.Wake(), r.queries.Wake(), r.seats.wake(), r.updates.wakeAt, r.watches.wake())
+	return order.Earliest(r.progress.syncAt, r.sessions.Wake(), r.cross.Wake(), r.queries.Wake(), r.seats.wake(), r.updates.wakeAt, r.watches.wake(), r.delegations.wakeAt)
 }
 
 // request routes one request.
@@ -271,7 +278,10 @@ func (r *Replica) operation(q *ask.Request, from *ask.Client) (meta.Command, err
 		return c, fmt.Errorf("operation %d does not fit a request of kind %d", c.Op, q.Kind)
 	}
 	c.Session, c.Authority, c.Client = q.Session, from.Bounds(), from.Owner()
-	return c, checkGarbage(&c, q)
+	if err := checkDelegating(&c, q); err != nil {
+		return c, err
+	}
+	return plain(c), checkGarbage(&c, q)
 }
 
 func (r *Replica) reply(token uint64, s ask.Outcome, result []byte) turn.Call {
