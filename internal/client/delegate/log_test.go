@@ -183,3 +183,41 @@ func TestBounds(t *testing.T) {
 	make1(t, l, create("more"))
 	require.False(t, l.NeedsNumbers())
 }
+
+// BenchmarkCreate is a create in the log with its part of a batch: executed in the copy, encoded, decoded, and
+// executed at a replica.
+func BenchmarkCreate(b *testing.B) {
+	l, err := delegate.New(delegate.Config{Partition: partition, Session: session, Number: 1, Keys: kv.NewMemory()})
+	require.NoError(b, err)
+	keys := kv.NewMemory()
+	m, err := meta.New(keys, meta.Config{Partition: partition})
+	require.NoError(b, err)
+	at, err := delegation.Load(keys)
+	require.NoError(b, err)
+	made := m.Apply(&meta.Command{Op: meta.OpMknod, Ino: root, Name: "d", Mode: posix.TypeDir | 0o755}, 1)
+	at.Begin(session, 1)
+	require.True(b, at.Grant(session, made.Attr.Ino))
+	l.Granted(made.Attr, root, first)
+	at.AddNumbers(session, first)
+	for i := range b.N {
+		c := create(fmt.Sprint(i))
+		c.Ino = made.Attr.Ino
+		if l.NeedsNumbers() {
+			more := first + posix.Ino(i+1)<<20
+			l.AddNumbers(more)
+			at.AddNumbers(session, more)
+		}
+		if _, outcome := l.Update(c); outcome != delegate.Logged {
+			b.Fatal(outcome)
+		}
+		if l.Len() < delegation.MaxOps {
+			continue
+		}
+		x, _ := l.Next()
+		decoded, err := delegation.DecodeBatch(x.Append(nil))
+		require.NoError(b, err)
+		done := at.Run(m, delegation.Place{Session: session, Counter: 1}, &decoded)
+		_, on := l.Acknowledge(&done)
+		require.True(b, on)
+	}
+}
