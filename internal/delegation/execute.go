@@ -51,9 +51,13 @@ func (t *Table) Execute(m *meta.Machine, at Place, o *Op) (r meta.Result, covere
 		return r, false
 	}
 	c.Session, c.Horizon = at.Session, at.Horizon
-	r = m.Apply(&c, at.Counter)
+	var number posix.Ino
+	if c.Op == meta.OpMknod {
+		number, c.Child = c.Child, 0
+	}
+	r = meta.ApplyNumbered(m, &c, at.Counter, number)
 	if r.Code == posix.OK {
-		t.executed(at.Session, &c, &r)
+		t.executed(at.Session, &c, number, &r)
 	}
 	return r, true
 }
@@ -100,13 +104,13 @@ func (g *grant) spanOf(number posix.Ino) *span {
 }
 
 // executed updates the grants after a command.
-func (t *Table) executed(session uint64, c *meta.Command, r *meta.Result) {
+func (t *Table) executed(session uint64, c *meta.Command, number posix.Ino, r *meta.Result) {
 	switch c.Op {
 	case meta.OpMknod:
-		if r.Attr.Ino != c.Child {
+		if r.Attr.Ino != number {
 			return // it has opened a file
 		}
-		t.use(session, t.dirs[c.Ino], c.Child)
+		t.use(session, t.dirs[c.Ino], number)
 		if r.Attr.Mode.IsDir() {
 			t.Grant(session, r.Attr.Ino)
 		}

@@ -24,6 +24,14 @@ func Touched(m *Machine, c *Command) []Object {
 	return objectsOf(m, m.wanted(c))
 }
 
+// ApplyNumbered is Machine.Apply of a command that makes an inode with a chosen number, in the partition of
+// its directory; 0: the machine chooses. The caller vouches that no inode ever had the number.
+func ApplyNumbered(m *Machine, c *Command, counter uint64, number posix.Ino) Result {
+	m.chosen = number
+	defer func() { m.chosen = 0 }()
+	return m.Apply(c, counter)
+}
+
 // TouchedHere is Touched for a command of several partitions.
 func TouchedHere(m *Machine, c *Command, parties []uint16) []Object {
 	_, wanted := m.ballot(c, parties)

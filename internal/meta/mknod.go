@@ -16,10 +16,10 @@ func (m *Machine) mknod(c *Command) Result {
 	case s.source.ino != 0:
 		return m.open(c, &s.source)
 	}
-	if at := m.placeFor(c.Ino, c.Name, n.Mode.Type()); at != m.cfg.Partition && c.Child == 0 {
+	if at := m.placeFor(c.Ino, c.Name, n.Mode.Type()); at != m.cfg.Partition && m.chosen == 0 {
 		return m.makeAt(at, c, &s, &n)
 	}
-	if n.Ino = c.Child; n.Ino == 0 {
+	if n.Ino = m.chosen; n.Ino == 0 {
 		n.Ino = m.freshNumber()
 	}
 	m.named(c, &s, &n, m.cfg.Partition)

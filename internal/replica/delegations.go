@@ -47,8 +47,6 @@ func isDelegating(op meta.Op) bool { return op == meta.OpDelegate || op == meta.
 // checkDelegating refuses an operation of package delegation that is malformed.
 func checkDelegating(c *meta.Command, q *ask.Request) error {
 	switch {
-	case (c.Op == meta.OpMknod || c.Op == meta.OpDelegate) && c.Child != 0:
-		return fmt.Errorf("operation %d chooses an inode number: only a batch may", c.Op)
 	case !isDelegating(c.Op):
 		return nil
 	case len(q.Dest) > 0:
