@@ -76,7 +76,7 @@ func TestPlainLanguage(t *testing.T) {
 }
 
 // citations name files and issues outside of the repository.
-var citations = regexp.MustCompile(`\b(DESIGN|STYLE|FIELD)\b( section)? \d|/work/|\bshared/|\b[Ii]ssue \d`)
+var citations = regexp.MustCompile(`\b(DESIGN|STYLE|FIELD)\b( section)? \d|/work/|\.\./shared/|\b[Ii]ssue \d`)
 
 // TestNoOutsideCitations: a reader has the repository only. Comments and pages cite docs/design, a package,
 // or a publication.
