@@ -100,7 +100,7 @@ ip link set lo up
 cd /tmp && /page/etcd >/tmp/etcd.log 2>&1 &
 cd /root
 bash -euo pipefail /page/page || { tail -n 20 /tmp/etcd.log /var/log/*-*.log; exit 1; }
-! mountpoint -q /mnt/globalfs
+if mountpoint -q /mnt/globalfs; then exit 1; fi
 id globalfs
 ls -ld /var/lib/globalfs/us-west-2a
 `,
