@@ -18,10 +18,10 @@ trap 'kill -INT "$dev" 2>/dev/null; wait "$dev"; rm -rf "$work"' EXIT
 until grep -q '^ready' "$work/log"; do kill -0 "$dev"; read -rt 0.2 <> <(:) || true; done
 
 mkdir -p "$work/oregon/us-west-2/photos"
-for i in $(seq 300); do echo "$i" >"$work/oregon/us-west-2/photos/$i.jpg"; done
+for i in $(seq 600); do echo "$i" >"$work/oregon/us-west-2/photos/$i.jpg"; done
 head -c 64M /dev/urandom >"$work/oregon/us-east-1/data"
 command='globalfs place --region eu-west-1 --wait oregon/us-west-2/photos'
-(cd "$work" && script -qc "stty cols 120; $command" /dev/null) </dev/null >"$work/place"
+(cd "$work" && $command) >"$work/place" 2>&1 # without a terminal: lines instead of a bar
 draw "$command" 118 <"$work/place" >"$drawn/place.svg"
 
 command='globalfs status --config cluster/cluster.yaml'
