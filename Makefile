@@ -163,6 +163,11 @@ lint: vet $(TOOLS)/staticcheck@$(STATICCHECK) $(TOOLS)/golangci-lint@$(GOLANGCI)
 	$(TOOLS)/golangci-lint@$(GOLANGCI) run
 	@go test -count=1 -v -run TestSizes ./test/arch
 
+.PHONY: docs
+docs: ## bin/site: the pages as a static site; a broken link is an error
+	@deploy/deps.sh python '$(TOOLS)/mkdocs' deploy/docs/requirements.txt
+	deploy/docs/build.sh '$(TOOLS)/mkdocs/bin/mkdocs'
+
 .PHONY: vulncheck
 vulncheck: $(TOOLS)/govulncheck@$(GOVULNCHECK) ## known vulnerabilities in what the binaries link (asks vuln.go.dev)
 	$(TOOLS)/govulncheck@$(GOVULNCHECK) ./...

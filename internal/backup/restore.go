@@ -52,7 +52,7 @@ func (x *opened) close() error {
 	return errors.Join(append(errs, os.RemoveAll(x.dir))...)
 }
 
-// partitionDir is where a partition is, below the directory of opened and of a server.
+// partitionDir returns the directory of a partition in dir, which is the directory of a server or of opened.
 func partitionDir(dir string, p uint16) string {
 	return filepath.Join(dir, topology.PartitionDir(p))
 }

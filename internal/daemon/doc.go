@@ -1,6 +1,6 @@
-// Package daemon implements the processes of a real cluster (DESIGN 7): servers on several hosts, and the
-// access of mounts and operators to them. The embedded cluster of package dev runs the same servers in one
-// process; ServerConfig has the parts that they share there.
+// Package daemon implements the processes of a real cluster (docs/design/membership.md): servers on several
+// hosts, and the access of mounts and operators to them. The embedded cluster of package dev runs the same
+// servers in one process; ServerConfig has the parts that they share there.
 //
 // # Description of the cluster
 //

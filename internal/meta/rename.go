@@ -143,7 +143,8 @@ func (s *scene) checkDirs(c *Command) posix.Code {
 	return code
 }
 
-// needsWays reports whether a rename could make a loop.
+// needsWays reports whether a rename could make a loop of directories. The parties then need the ways from
+// both directories to the root.
 func (s *scene) needsWays(c *Command) bool {
 	return c.Ino != c.NewParent && (s.source.kind == posix.TypeDir || s.target.kind == posix.TypeDir)
 }

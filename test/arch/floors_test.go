@@ -1,12 +1,16 @@
 package arch
 
 import (
+	"os"
 	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // support is the floor of packages that only tests import.
@@ -256,4 +260,28 @@ func moduleOf(path string) string {
 		}
 	}
 	return path
+}
+
+// TestDesignListsPackages: docs/design/README.md has each package of the product on its floor, and no other
+// packages.
+func TestDesignListsPackages(t *testing.T) {
+	page, err := os.ReadFile("../../docs/design/README.md")
+	require.NoError(t, err)
+	listed := map[string]int{}
+	name := regexp.MustCompile("`([a-z0-9/-]+)`")
+	for _, row := range regexp.MustCompile(`(?m)^\| (\d+) \| ([^|]+) \|`).FindAllStringSubmatch(string(page), -1) {
+		floor, err := strconv.Atoi(row[1])
+		require.NoError(t, err)
+		for _, m := range name.FindAllStringSubmatch(row[2], -1) {
+			listed[m[1]] = floor
+		}
+	}
+	product := map[string]int{}
+	for rel, floor := range floors {
+		top, _, _ := strings.Cut(rel, "/")
+		if floor != support && (top == "internal" || top == "pkg" || rel == "cmd/globalfs") {
+			product[rel] = floor
+		}
+	}
+	require.Equal(t, product, listed)
 }
