@@ -195,7 +195,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	c.fetch(out)
 	c.cover(in.Covered)
 	c.leaveBehind()
-	c.acknowledge()
+	c.acknowledge(out)
 	c.flush(out)
 	c.flushLog(out)
 	out.Safe, out.Behind = c.safe(), slices.Clone(c.behind)
