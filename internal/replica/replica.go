@@ -18,8 +18,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Keys is the store of a replica: the metadata's keys, committed in batches. Reads include the writes that are
-// not committed, and do not fail: the first error sticks, and Commit and Err return it.
+// Keys is the store of a replica: the metadata's keys, committed in batches. Reads include the writes that
+// are not committed, and do not fail: the first error sticks, and Commit and Err return it.
 type Keys interface {
 	meta.Keys
 	// Commit makes all writes since the last one durable against a crash of the process; with sync also

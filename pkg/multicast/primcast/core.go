@@ -73,6 +73,7 @@ type delivery struct {
 	delivered multicast.Progress  // the last deliveries
 	held      multicast.Progress  // T and D have all deliveries up to here (I9)
 	behind    multicast.Progress  // see multicast.Output
+	speakAt   time.Duration       // an acknowledgement leaves that its receiver does not need; 0: there is none
 	outbox    outbox
 }
 

@@ -45,8 +45,8 @@ func TestFollowersOfFiveAcknowledgeAtOnce(t *testing.T) {
 	}
 }
 
-// TestLostEntriesAreLearnedOfFromAFollower: the entries of the primary do not reach process 2, which waits for
-// nothing. The late acknowledgement of 3 shows them.
+// TestLostEntriesAreLearnedOfFromAFollower: the entries of the primary do not reach process 2, which waits
+// for nothing. The late acknowledgement of 3 shows them.
 func TestLostEntriesAreLearnedOfFromAFollower(t *testing.T) {
 	c := newCluster(t)
 	c.run(5 * tick)

@@ -92,18 +92,18 @@ func (c *delivery) isDue(q *peer, out *multicast.Output) bool {
 	if len(q.frame) > 0 || !c.canDecideWithout(q) {
 		return true
 	}
-	if q.speakAt == 0 {
-		q.speakAt = c.now + c.config.FetchAfter/laziness
+	if c.speakAt == 0 {
+		c.speakAt = c.now + c.config.FetchAfter/laziness
 	}
-	if q.speakAt <= c.now {
+	if c.speakAt <= c.now {
 		return true
 	}
-	wake(out, q.speakAt)
+	wake(out, c.speakAt)
 	return false
 }
 
 // canDecideWithout reports whether q decides without acknowledgements of this process: both follow the same
-// primary, which is a quorum together with q (doc.go).
+// primary, which is a quorum together with q (doc.go). There is at most one such process.
 func (c *delivery) canDecideWithout(q *peer) bool {
 	return c.state == Follower && q.group == c.own && q != c.self && q.id != c.current.Leader && c.own.majority() <= 2 && !c.own.isChanging()
 }
@@ -119,7 +119,10 @@ func (c *delivery) acknowledge(out *multicast.Output) {
 		if !q.speak {
 			continue
 		}
-		q.speak, q.speakAt = false, 0
+		q.speak = false
+		if c.canDecideWithout(q) {
+			c.speakAt = 0
+		}
 		c.log.clock(c.clock)
 		q.clockSent, q.lengthSent = c.clock, c.t.last()
 		if c.isAmnesiac() {

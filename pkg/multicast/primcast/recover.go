@@ -299,7 +299,7 @@ func (c *delivery) startLink(q *peer) {
 		q.tellRoster(c.own) // it may have been a member before this process began
 		return
 	}
-	q.frame, q.coverageSent, q.clockSent, q.lengthSent, q.fetching, q.resume, q.speakAt = q.frame[:0], nil, 0, 0, false, 0, 0
+	q.frame, q.coverageSent, q.clockSent, q.lengthSent, q.fetching, q.resume = q.frame[:0], nil, 0, 0, false, 0
 	q.coverageNew = true
 	if !q.group.elects(q) { // it was replaced, or is to be a member
 		q.tellRoster(q.group)

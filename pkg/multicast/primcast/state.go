@@ -71,7 +71,6 @@ type peer struct {
 	clockSent    multicast.Timestamp // the highest one of this process
 	lengthSent   uint64              // the own T is acknowledged up to here
 	speak        bool                // the own state must be sent to it at the end of the step
-	speakAt      time.Duration       // an acknowledgement that it does not need is sent to it now; 0: there is none
 	fetching     bool                // it got a request for T, and has not answered yet
 	asked        uint64              // the step of that request
 	resume       uint64              // own messages from this number on are to be sent again; 0: none
