@@ -10,6 +10,8 @@ import (
 // base holds the committed entries.
 type base interface {
 	get(key []byte) ([]byte, error)
+	// ascending returns a get for keys in ascending order, and a function that ends its use.
+	ascending() (get func(key []byte) ([]byte, error), end func() error)
 	// scan yields [from, to) in order until yield returns false; key and value are valid during the call
 	// only.
 	scan(from, to []byte, yield func(key, value []byte) bool) error
