@@ -47,8 +47,8 @@ func TestEachCommandHelps(t *testing.T) {
 		}
 		said := fails(t, command.ExitUsage, append(strings.Fields(name), "--no-such-flag")...)
 		require.Equal(t, "globalfs: unknown flag: --no-such-flag; see 'globalfs "+name+" --help'\n", said)
-		said = fails(t, command.ExitUsage, append(strings.Fields(name), "--log-levle", "info")...)
-		require.Contains(t, said, "--log-levle, did you mean --log-level?; see 'globalfs "+name+" --help'", name)
+		said = fails(t, command.ExitUsage, append(strings.Fields(name), "--log-levek", "info")...)
+		require.Contains(t, said, "--log-levek, did you mean --log-level?; see 'globalfs "+name+" --help'", name)
 		if slices.Contains(streams, name) {
 			continue
 		}

@@ -18,13 +18,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Keys is the store of a replica: the metadata's keys, committed in batches. Reads do not fail: the first
-// error sticks, and Commit and Err return it.
+// Keys is the store of a replica: the metadata's keys, committed in batches. Reads include the writes that
+// are not committed, and do not fail: the first error sticks, and Commit and Err return it.
 type Keys interface {
 	meta.Keys
 	// Commit makes all writes since the last one durable against a crash of the process; with sync also
 	// against a loss of power.
 	Commit(sync bool) error
+	// Pending returns the bytes of the writes since the last Commit, about.
+	Pending() int
 	Err() error
 	// KeepDigest makes the store keep the digest of its entries, including pending writes, and store it under
 	// the key at. part returns the part of the entry with a key that counts.
