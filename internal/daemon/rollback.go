@@ -58,10 +58,15 @@ func (r *rollbacks) hear(ctx context.Context, said *Numbers) (Numbers, error) {
 		return Numbers{}, fmt.Errorf("only server %s itself tells its numbers", said.Server)
 	}
 	plan := r.plan()
+	if said.Cluster != nil && !said.Cluster.Equal(plan.Created) { // one of both learns from the answer that it is the old one
+		return Numbers{Server: said.Server, Instance: said.Instance, Cluster: &plan.Created}, nil
+	}
 	if plan.Server(said.Server) == nil {
 		return Numbers{}, fmt.Errorf("the cluster has no server %q", said.Server)
 	}
-	return r.peers.hear(said, plan.ReplicasOn(said.Server)), nil
+	known := r.peers.hear(said, plan.ReplicasOn(said.Server))
+	known.Cluster = &plan.Created
+	return known, nil
 }
 
 // neighbours are the servers that share a partition with a server.
@@ -90,14 +95,23 @@ type knownNumbers struct {
 	Numbers
 }
 
-// askNeighbours sends numbers to the neighbours, and returns the numbers of this server that they knew
-// before.
-func (r *rollbacks) askNeighbours(ctx context.Context, via caller, n *Numbers) (all []knownNumbers) {
+// errOldCluster means that a newer cluster, made from a backup or by a recovery, has taken the place of the
+// cluster of this server. A server that learns of it ends: its processes have the numbers of processes of the
+// newer cluster. etcd says so too, but it may be away.
+var errOldCluster = errors.New("this data directory belongs to a cluster that another one has replaced: remove it, or move it away")
+
+// askServers sends numbers to other servers, and returns the numbers of this server that they knew before.
+func (r *rollbacks) askServers(ctx context.Context, via caller, n *Numbers, servers []topology.Server) (all []knownNumbers, err error) {
 	ctx, cancel := context.WithTimeout(ctx, numbersPatience)
 	defer cancel()
+	born := r.plan().Created
+	n.Cluster = &born
 	var mu sync.Mutex
 	var asking sync.WaitGroup
-	for _, other := range neighbours(r.plan(), r.name) {
+	for _, other := range servers {
+		if other.Name == r.name {
+			continue
+		}
 		asking.Go(func() {
 			var known Numbers
 			if err := ask(ctx, via, other.Address, &Request{Op: TellNumbers, Numbers: n}, &known); err != nil {
@@ -105,11 +119,17 @@ func (r *rollbacks) askNeighbours(ctx context.Context, via caller, n *Numbers) (
 			}
 			mu.Lock()
 			defer mu.Unlock()
+			if known.Cluster != nil && !known.Cluster.Equal(born) {
+				if known.Cluster.After(born) {
+					err = fmt.Errorf("%s: %w: server %s is of a cluster that was born at %s, and this one at %s", r.dir, errOldCluster, other.Name, known.Cluster, born)
+				}
+				return
+			}
 			all = append(all, knownNumbers{"server " + other.Name, "the entry of this server in the file " + numbersFile + " of server " + other.Name, known})
 		})
 	}
 	asking.Wait()
-	return all
+	return all, err
 }
 
 // askRegistry returns the numbers of this server in the registry; nil: there are none, or the registry is
@@ -137,8 +157,11 @@ func (r *rollbacks) remember(ctx context.Context) error {
 		return err
 	}
 	via := r.dial()
-	known := r.askNeighbours(ctx, via, &Numbers{Server: r.name, Instance: r.instance})
+	known, err := r.askServers(ctx, via, &Numbers{Server: r.name, Instance: r.instance}, r.plan().Servers)
 	r.hangUp(via)
+	if err != nil {
+		return err
+	}
 	highest := last
 	var reason string
 	for _, k := range append(known, r.askRegistry(ctx)...) {
@@ -187,10 +210,11 @@ const (
 )
 
 // begin sends the number of this start to others, before the server promises anything.
-func (r *rollbacks) begin(ctx context.Context, incarnation uint64) {
+func (r *rollbacks) begin(ctx context.Context, incarnation uint64) error {
 	via := r.dial()
 	defer r.hangUp(via)
-	r.tell(ctx, via, incarnation, nil, true)
+	_, err := r.tell(ctx, via, incarnation, nil, true)
+	return err
 }
 
 func (r *rollbacks) hangUp(via *transport.Client) {
@@ -200,8 +224,9 @@ func (r *rollbacks) hangUp(via *transport.Client) {
 }
 
 // run sends the numbers of this server to others until ctx ends, and saves the numbers of others. The first
-// round writes the positions to the registry: begin has written none.
-func (r *rollbacks) run(ctx context.Context, of *server.Server) {
+// round writes the positions to the registry: begin has written none. It returns errOldCluster if the server
+// must end.
+func (r *rollbacks) run(ctx context.Context, of *server.Server) error {
 	via := r.dial()
 	defer r.hangUp(via)
 	var noted time.Time
@@ -216,27 +241,32 @@ func (r *rollbacks) run(ctx context.Context, of *server.Server) {
 		for process, at := range of.Positions(ctx) {
 			logs[uint32(process)] = at
 		}
-		if r.tell(ctx, via, of.Incarnation(), logs, time.Since(noted) > noteEvery) {
+		has, err := r.tell(ctx, via, of.Incarnation(), logs, time.Since(noted) > noteEvery)
+		if err != nil {
+			return err
+		}
+		if has {
 			noted = time.Now()
 		}
 	}
+	return nil
 }
 
 // tell sends the numbers to the neighbours and, if registry is set, writes them to the registry. It reports
 // whether the registry has them.
-func (r *rollbacks) tell(ctx context.Context, via caller, incarnation uint64, logs map[uint32]wal.Position, registry bool) bool {
+func (r *rollbacks) tell(ctx context.Context, via caller, incarnation uint64, logs map[uint32]wal.Position, registry bool) (has bool, err error) {
 	n := Numbers{Server: r.name, Instance: r.instance, Incarnation: incarnation, Logs: logs}
-	r.askNeighbours(ctx, via, &n)
-	if !registry {
-		return false
+	if _, err := r.askServers(ctx, via, &n, neighbours(r.plan(), r.name)); err != nil || !registry {
+		return false, err
 	}
+	n.Cluster = nil
 	text, err := json.Marshal(&n)
 	if err != nil {
-		return false
+		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, numbersPatience)
 	defer cancel()
-	return r.registry.Note(ctx, r.name, text) == nil
+	return r.registry.Note(ctx, r.name, text) == nil, nil
 }
 
 // checkAlone fails if a server of this name answers at its address in the description. Then this process has
