@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/registry"
 	"github.com/globalfs/globalfs/internal/server"
@@ -26,6 +26,7 @@ type rollbacks struct {
 	name, instance, dir string // of this server
 	logger              *slog.Logger
 	registry            registry.Marks
+	credentials         *identity.Credentials    // that sign the numbers in the registry; nil: they are not signed
 	plan                func() *topology.Cluster // the newest
 	dial                func() *transport.Client
 
@@ -39,6 +40,9 @@ func (s *Server) newRollbacks() *rollbacks {
 		name: s.cfg.Name, instance: s.instance, dir: s.dir, logger: s.logger, registry: s.registry,
 		plan: func() *topology.Cluster { return s.known.now.Load().cluster },
 		dial: func() *transport.Client { return transport.Dial(s.transportConfig()) },
+	}
+	if (signature{s}).signs() {
+		r.credentials = s.credentials
 	}
 	if err := r.peers.load(s.dir); err != nil {
 		s.logger.Warn("what other servers have told of their numbers cannot be read: it begins anew", "file", filepath.Join(s.dir, numbersFile), "error", err)
@@ -142,8 +146,8 @@ func (r *rollbacks) askRegistry(ctx context.Context) []knownNumbers {
 		return nil
 	}
 	known := knownNumbers{place: "the registry", remedy: "the key numbers/" + r.name + " of the cluster in etcd"}
-	if err := json.Unmarshal(text, &known.Numbers); err != nil {
-		r.logger.Warn("the registry's numbers of this server make no sense, and are replaced", "error", err)
+	if known.Numbers, err = r.readNote(text); err != nil {
+		r.logger.Warn("the registry's numbers of this server are not believed, and are replaced", "error", err)
 		return nil
 	}
 	return []knownNumbers{known}
@@ -260,7 +264,7 @@ func (r *rollbacks) tell(ctx context.Context, via caller, incarnation uint64, lo
 		return false, err
 	}
 	n.Cluster = nil
-	text, err := json.Marshal(&n)
+	text, err := r.writeNote(&n)
 	if err != nil {
 		return false, err
 	}

@@ -71,8 +71,8 @@ func (r *tree) pauseSome() {
 	}
 }
 
-// stopAll runs until the halt, or a little longer until a command of several partitions is open, and stops all
-// processes.
+// stopAll runs until the halt, or a little longer until a command of several partitions is open, and stops
+// all processes.
 func (r *tree) stopAll() {
 	r.pauseSome()
 	r.net.Run(r.halt)
