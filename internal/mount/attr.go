@@ -58,11 +58,6 @@ func (f *fileSystem) attr(out *fuse.AttrOut, a *posix.Attr) {
 func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	ctx, end := f.waits.reading(cancel)
 	defer end()
-	if a, age, ok := f.client.RecentDir(ino(&in.InHeader), f.cacheTime); ok {
-		fill(&out.Attr, &a)
-		out.SetTimeout(f.cacheTime - age)
-		return fuse.OK
-	}
 	if err := f.written.settle(ctx, ino(&in.InHeader)); err != nil {
 		return status(err)
 	}

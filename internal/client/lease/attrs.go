@@ -1,0 +1,87 @@
+package lease
+
+import (
+	"container/list"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// attrs are the known attributes of inodes.
+type attrs struct {
+	told  bool // the stream reports changes of attributes: otherwise none are kept
+	known map[posix.Ino]*list.Element
+	order list.List // of *attr, the one used last in front
+}
+
+// attr is the attributes of an inode as of a place of the order.
+type attr struct {
+	posix.Attr
+	asOf uint64
+}
+
+func (a *attrs) reset(told bool) {
+	a.told, a.known = told, map[posix.Ino]*list.Element{}
+	a.order.Init()
+}
+
+// get returns the attributes of an inode and marks them as used last.
+func (a *attrs) get(ino posix.Ino) (posix.Attr, bool) {
+	e := a.known[ino]
+	if e == nil {
+		return posix.Attr{}, false
+	}
+	a.order.MoveToFront(e)
+	return e.Value.(*attr).Attr, true
+}
+
+// set stores attributes, unless newer ones are known. It reports whether the inode was not known before.
+func (a *attrs) set(of posix.Attr, asOf uint64) (added bool) {
+	if e := a.known[of.Ino]; e != nil {
+		if known := e.Value.(*attr); known.asOf <= asOf {
+			*known = attr{of, asOf}
+			a.order.MoveToFront(e)
+		}
+		return false
+	}
+	a.known[of.Ino] = a.order.PushFront(&attr{of, asOf})
+	for a.order.Len() > maxAttrs {
+		delete(a.known, a.order.Remove(a.order.Back()).(*attr).Ino)
+	}
+	return true
+}
+
+// drop forgets attributes that are older than a place.
+func (a *attrs) drop(ino posix.Ino, place uint64) {
+	if e := a.known[ino]; e != nil && e.Value.(*attr).asOf < place {
+		a.order.Remove(e)
+		delete(a.known, ino)
+	}
+}
+
+// Attr returns the attributes of an inode, for a client that has seen this state of the partition.
+func (c *Cache) Attr(ino posix.Ino, seen ask.Seen) (posix.Attr, bool) {
+	if !c.reaches(seen) {
+		return posix.Attr{}, false
+	}
+	return c.attrs.get(ino)
+}
+
+// LearnAttr stores the attributes of an inode in the answer of a replica, as of a place of the order. It does
+// not store those of an inode without a name: the partition removes the inode at any time.
+func (c *Cache) LearnAttr(of *posix.Attr, asOf ask.Seen) {
+	if of.Nlink == 0 || !c.attrs.told || asOf.History != c.history || !c.attached || c.outdated.attr(of.Ino) > asOf.Count {
+		return
+	}
+	if c.attrs.set(*of, asOf.Count) {
+		c.grow()
+	}
+}
+
+// changeAttr applies a change of the attributes of an inode at a place of the order.
+func (c *Cache) changeAttr(ino posix.Ino, place uint64) {
+	if c.attrs.told {
+		c.outdated.noteAttr(ino, place)
+		c.attrs.drop(ino, place)
+	}
+}
