@@ -16,11 +16,13 @@ type Attributes struct {
 
 // attr queries the attributes of an inode.
 func (c *common) attr(ctx context.Context, ino posix.Ino) (posix.Attr, error) {
-	a, err := c.router.Query(ctx, &meta.Command{Op: meta.OpGetAttr, Ino: ino}, route.Inode(ino))
-	if err == nil {
-		c.leases.described(&a)
+	for try := 1; ; try++ {
+		a, err := c.router.Query(ctx, &meta.Command{Op: meta.OpGetAttr, Ino: ino}, route.Inode(ino))
+		if err == nil && c.leases.described(&a) && try < maxRereads {
+			continue
+		}
+		return a.Attr, err
 	}
-	return a.Attr, err
 }
 
 // GetAttr returns the attributes of an inode: ESTALE if it is gone.

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -101,4 +102,51 @@ func changeSomething(ctx context.Context, c *client.Client, kind int, from, to c
 			c.Release(a.Ino)
 		}
 	}
+}
+
+// The next client continues the stream of changes that others rely on, and reports the changes since.
+func TestStreamsContinue(t *testing.T) {
+	n := clienttest.New(t, spec, time.Minute)
+	c, calls := caching(t, n, false)
+	file := create(t, c, posix.Root, "f")
+	other := n.Client(t, "us-west-2")
+	isAbsent(t, c, posix.Root, "x")
+	awaitCached(t, c, calls, posix.Root, "x")
+	require.Eventually(t, func() bool {
+		a, err := c.GetAttr(t.Context(), file.Ino)
+		require.NoError(t, err)
+		return c.Covers(&a, time.Minute)
+	}, patience, time.Millisecond)
+	old := file
+	old.Size++
+	require.False(t, c.Covers(&old, time.Minute), "these are not the last attributes")
+	state := c.Suspend()
+	require.Len(t, state.Streams, 1)
+	b, err := json.Marshal(state)
+	require.NoError(t, err)
+	other.Observe(c.Proofs())
+	write(t, other, file.Ino, 0, []byte("text"))
+
+	cfg := n.Config("us-west-2")
+	cfg.CacheNames = true
+	cfg.Resume, err = client.DecodeState(b)
+	require.NoError(t, err)
+	next, err := client.New(cfg)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, next.Close()) }()
+	told := make(chan posix.Ino, 100)
+	next.OnChange(func(x meta.Change) {
+		require.NotZero(t, x.Kind, "nothing was missed")
+		if x.Kind == meta.ChangedAttr {
+			told <- x.Ino
+		}
+	})
+	select {
+	case ino := <-told:
+		require.Equal(t, file.Ino, ino)
+	case <-time.After(patience):
+		t.Fatal("the change was not told")
+	}
+	next.Observe(other.Proofs())
+	require.True(t, next.CatchUp(t.Context(), patience))
 }

@@ -136,6 +136,9 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	part.leases.router = part.router
+	if cfg.Resume != nil {
+		part.leases.resume(cfg.Resume.Streams)
+	}
 	blocks := newBlocks(part)
 	reader := newReader(part, blocks)
 	copier := newCopier(part, blocks, reader)
@@ -188,12 +191,6 @@ func (c *Client) Proofs() ask.Proofs { return c.router.Proofs() }
 // Observe adopts the proofs of another client. Every operation that begins after Observe sees all updates
 // that the other client has seen.
 func (c *Client) Observe(p ask.Proofs) { c.router.Observe(p) }
-
-// OnChange sets f, which the client calls after another client has changed a name in a directory that this
-// client has used lately. f must not wait for operations of this client. OnChange needs Config.CacheNames.
-func (c *Client) OnChange(f func(dir posix.Ino, name string)) {
-	c.leases.foreign.Store(&f)
-}
 
 // Token returns the proofs of the client as text. Another client that waits for the token reads no older
 // state.

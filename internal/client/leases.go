@@ -45,8 +45,8 @@ var listings = []struct {
 // lease).
 type leases struct {
 	router  *route.Router
-	foreign atomic.Pointer[func(dir posix.Ino, name string)] // nil: no caller wants the changes
-	held    []*held                                          // by partition; nil: nothing is cached
+	foreign atomic.Pointer[func(meta.Change)] // nil: no caller wants the changes
+	held    []*held                           // by partition; nil: nothing is cached
 }
 
 // held is the cache of one partition, with its watcher.
@@ -61,6 +61,8 @@ type held struct {
 	asked   time.Time          // GUARDED_BY mu; when the last request that was answered was sent
 	waiting context.CancelFunc // GUARDED_BY mu; ends the request that waits; nil: it does not wait
 	moved   chan struct{}      // GUARDED_BY mu; closed when the cache changes; nil: no waiters
+	near    bool               // GUARDED_BY mu; the replica that answered last is in the client's region
+	until   time.Time          // GUARDED_BY mu; the watcher goes on until then: others rely on it
 }
 
 func newLeases(cfg *Config) *leases {
@@ -115,8 +117,9 @@ func (l *leases) look(ctx context.Context, ino posix.Ino, f func(c *lease.Cache,
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.use(l)
-	if h.isStale(time.Now()) {
+	if h.isStale(time.Now()) && h.cache.IsLive() {
 		h.cache.Cut()
+		l.report(meta.Change{})
 	}
 	if h.cache.Lags(seen) {
 		h.awaitStream(ctx, seen)
@@ -127,23 +130,10 @@ func (l *leases) look(ctx context.Context, ino posix.Ino, f func(c *lease.Cache,
 
 // awaitStream waits until the stream has reached a state. The caller holds mu, which is free meanwhile.
 func (h *held) awaitStream(ctx context.Context, seen ask.Seen) {
-	timer := time.NewTimer(catchUp)
-	defer timer.Stop()
-	for late := false; !late && h.cache.Lags(seen); {
-		h.poke(true)
-		if h.moved == nil {
-			h.moved = make(chan struct{})
-		}
-		moved := h.moved
-		h.mu.Unlock()
-		select {
-		case <-moved:
-		case <-timer.C:
-			late = true
-		case <-ctx.Done():
-			late = true
-		}
-		h.mu.Lock()
+	ctx, cancel := context.WithTimeout(ctx, catchUp)
+	defer cancel()
+	for ctx.Err() == nil && h.cache.Lags(seen) {
+		h.awaitMove(ctx)
 	}
 }
 
@@ -206,16 +196,17 @@ func (l *leases) found(at Name, a *route.Answer, child *posix.Attr) (changed boo
 	return changed
 }
 
-// described stores the attributes in the answer of a replica.
-func (l *leases) described(a *route.Answer) {
+// described stores the attributes in the answer of a replica. It reports whether they were changed meanwhile.
+func (l *leases) described(a *route.Answer) (changed bool) {
 	h := l.of(a.Partition)
 	if h == nil {
-		return
+		return false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.cache.LearnAttr(&a.Attr, a.Seen)
 	h.poke(false)
+	return h.cache.IsAttrOutdated(a.Attr.Ino, a.Seen)
 }
 
 // list asks for all names of a directory, if it has at most most names.
@@ -288,7 +279,7 @@ func (l *leases) watch(life context.Context, h *held) {
 func (h *held) begin(life context.Context) (ask.Watching, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if life.Err() != nil || time.Since(h.used) > watchIdle {
+	if now := time.Now(); life.Err() != nil || now.Sub(h.used) > watchIdle && now.After(h.until) {
 		h.runs = false
 		h.cache.Cut()
 		return ask.Watching{}, false
@@ -317,26 +308,32 @@ func (h *held) isHurried() bool {
 }
 
 // take applies an answer to the cache, and reports changes by other clients.
-func (l *leases) take(h *held, x *ask.Changes, err error, poked bool, sent time.Time) {
+func (l *leases) take(h *held, x *route.Watched, err error, poked bool, sent time.Time) {
 	h.mu.Lock()
 	h.waiting = nil
 	var foreign []ask.Change
+	all := false
 	switch {
 	case err == nil:
-		foreign, _ = h.cache.Take(x)
-		h.asked = sent
+		foreign, all = h.cache.Take(&x.Changes)
+		h.asked, h.near = sent, x.Near
 	case !poked:
 		h.cache.Cut()
+		all = true
 	}
 	h.changed()
 	h.mu.Unlock()
-	told := l.foreign.Load()
-	if told == nil {
-		return
+	if all {
+		l.report(meta.Change{})
 	}
 	for i := range foreign {
-		if c := &foreign[i]; c.Kind == meta.ChangedName {
-			(*told)(c.Ino, c.Name)
-		}
+		l.report(foreign[i].Change)
+	}
+}
+
+// report reports a change by another client.
+func (l *leases) report(c meta.Change) {
+	if f := l.foreign.Load(); f != nil {
+		(*f)(c)
 	}
 }

@@ -227,9 +227,9 @@ func TestChangesOfOthersAreTold(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	c, calls := caching(t, n, false)
 	told := make(chan string, 100)
-	c.OnChange(func(dir posix.Ino, name string) {
-		if dir == posix.Root {
-			told <- name
+	c.OnChange(func(x meta.Change) {
+		if x.Kind == meta.ChangedName && x.Ino == posix.Root {
+			told <- x.Name
 		}
 	})
 	isAbsent(t, c, posix.Root, "x")

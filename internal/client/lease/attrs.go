@@ -67,6 +67,13 @@ func (c *Cache) Attr(ino posix.Ino, seen ask.Seen) (posix.Attr, bool) {
 	return c.attrs.get(ino)
 }
 
+// Holds reports whether these attributes of an inode are the last that the cache knows. Take reports every
+// later change of them.
+func (c *Cache) Holds(of *posix.Attr) bool {
+	e := c.attrs.known[of.Ino]
+	return c.attached && c.live && e != nil && e.Value.(*attr).Attr == *of
+}
+
 // LearnAttr stores the attributes of an inode in the answer of a replica, as of a place of the order. It does
 // not store those of an inode without a name: the partition removes the inode at any time.
 func (c *Cache) LearnAttr(of *posix.Attr, asOf ask.Seen) {
@@ -76,6 +83,12 @@ func (c *Cache) LearnAttr(of *posix.Attr, asOf ask.Seen) {
 	if c.attrs.set(*of, asOf.Count) {
 		c.grow()
 	}
+}
+
+// IsAttrOutdated reports whether the stream has reported a change of attributes that an answer as of a place
+// does not include.
+func (c *Cache) IsAttrOutdated(ino posix.Ino, asOf ask.Seen) bool {
+	return c.attached && asOf.History == c.history && c.outdated.attr(ino) > max(asOf.Count, c.outdated.floor)
 }
 
 // changeAttr applies a change of the attributes of an inode at a place of the order.

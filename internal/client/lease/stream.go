@@ -23,11 +23,33 @@ func (s *stream) reaches(seen ask.Seen) bool {
 	return s.attached && s.live && seen.History == s.history && seen.Count <= s.upTo && seen.LastOpen() == 0
 }
 
+// HasReached reports whether the stream has reported all changes of a state: open places of it apart.
+func (s *stream) HasReached(seen ask.Seen) bool {
+	return s.attached && s.live && seen.History == s.history && seen.Count <= s.upTo
+}
+
 // UpTo returns the place as of which the cached names are the state of the partition.
 func (s *stream) UpTo() uint64 { return s.upTo }
 
+// IsLive reports whether there is a stream that was not cut.
+func (s *stream) IsLive() bool { return s.attached && s.live }
+
 // Cut records that the replica does not answer: names are not used until the next Take.
 func (s *stream) Cut() { s.live = false }
+
+// Resume continues a stream of another cache from a place that it has reached. Nothing is known of the
+// states before the place.
+func (c *Cache) Resume(history, from, mark uint64) {
+	c.attached, c.history, c.from, c.mark, c.upTo = true, history, from, mark, from
+	c.own = map[uint64]bool{}
+	c.reset(true)
+}
+
+// Place returns the place up to which the stream was reported, with its history and mark; ok is false before
+// the first Take.
+func (c *Cache) Place() (history, from, mark uint64, ok bool) {
+	return c.history, c.from, c.mark, c.attached && c.attrs.told
+}
 
 // advance moves upTo over own updates that come directly after it (L3).
 func (s *stream) advance() {

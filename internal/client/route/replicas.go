@@ -30,6 +30,7 @@ const (
 // replicas are the replicas of a partition in the order of requests. A replica without a reachable quorum
 // still answers reads: while a network is cut, reads must not go to the far side because of failed updates.
 type replicas struct {
+	from       topology.Region    // of the client
 	all        []topology.Replica // the nearest first
 	quorumTrip time.Duration      // estimated from the regions
 
@@ -42,7 +43,7 @@ type replicas struct {
 func newReplicas(from topology.Region, all []topology.Replica) *replicas {
 	mixed := slices.Clone(all)
 	rand.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
-	r := &replicas{all: topology.Nearest(from, mixed)}
+	r := &replicas{from: from, all: topology.Nearest(from, mixed)}
 	r.quorumTrip = quorumTrip(from, r.all)
 	for c := range r.avoid {
 		r.avoid[c] = make([]time.Time, len(mixed))
