@@ -150,3 +150,29 @@ func TestStreamsContinue(t *testing.T) {
 	next.Observe(other.Proofs())
 	require.True(t, next.CatchUp(t.Context(), patience))
 }
+
+// When the stream of changes is cut, the client reports that anything may change.
+func TestACutIsReported(t *testing.T) {
+	n := clienttest.New(t, spec, time.Minute)
+	c, calls := caching(t, n, false)
+	cut := make(chan struct{}, 1)
+	c.OnChange(func(x meta.Change) {
+		if x.Kind == 0 {
+			select {
+			case cut <- struct{}{}:
+			default:
+			}
+		}
+	})
+	isAbsent(t, c, posix.Root, "x")
+	awaitCached(t, c, calls, posix.Root, "x")
+	require.Empty(t, cut)
+	for _, r := range n.Plan.Partitions[0].Replicas {
+		n.Fail(clienttest.Down, r.Process)
+	}
+	select {
+	case <-cut:
+	case <-time.After(patience):
+		t.Fatal("the cut was not reported")
+	}
+}
