@@ -60,6 +60,20 @@ func (h *held) awaitMove(ctx context.Context) {
 // replica of the client's region is near enough for that.
 func (c *Client) Covers(of *posix.Attr, while time.Duration) bool { return c.leases.cover(of, while) }
 
+// ChangedHere reports whether an update of this client has made the attributes of an inode so, and the client
+// has reported all earlier changes.
+func (c *Client) ChangedHere(of *posix.Attr) bool {
+	p, ok := c.At(of.Ino)
+	h := c.leases.of(p)
+	if !ok || h == nil {
+		return false
+	}
+	seen := c.router.Seen(p)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cache.IsOwn(of) && h.cache.HasReached(seen)
+}
+
 func (l *leases) cover(of *posix.Attr, while time.Duration) bool {
 	p, err := l.router.At(of.Ino)
 	if err != nil {

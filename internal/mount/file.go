@@ -50,8 +50,7 @@ func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	if f.versions.same(&a) {
 		out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
 	} else {
-		// Pages go with the answer, attributes do not: a negative offset means these.
-		f.notices.forget(ino(&in.InHeader))
+		f.notices.opened(&a) // pages go with the answer, attributes do not
 	}
 	return fuse.OK
 }

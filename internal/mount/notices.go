@@ -194,17 +194,32 @@ func (n *notices) end() {
 
 // believe notes that the kernel will cache attributes of an inode. believed is false if there will be no
 // notices of them; calm means that there was a notice a moment ago, and that there is no other yet.
-func (n *notices) believe(ino posix.Ino, name client.Name) (believed, calm bool) {
+func (n *notices) believe(a *posix.Attr, name client.Name) (believed, calm bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.trusted.isCalm(ino) {
+	if n.trusted.isCalm(a.Ino) {
 		return true, true
 	}
-	return !n.isStuck() && n.trusted.add(ino, given{time.Now(), name}), false
+	return !n.isStuck() && n.trusted.add(a.Ino, given{time.Now(), name, versionOf(a)}), false
 }
 
 // isStuck reports whether a notice does not return. The caller holds mu.
 func (n *notices) isStuck() bool { return !n.began.IsZero() && time.Since(n.began) > noticeStuck }
+
+// opened makes the kernel ask for the attributes of a file that is being opened if it may have older ones.
+func (n *notices) opened(a *posix.Attr) {
+	n.mu.Lock()
+	last, trusts := n.trusted.get(a.Ino)
+	pending := n.runs
+	n.mu.Unlock()
+	switch {
+	case trusts && last.version == versionOf(a):
+	case !pending && n.client.ChangedHere(a): // no notice of an earlier change follows
+		n.kernel.ForgetAttributes(uint64(a.Ino))
+	default:
+		n.forget(a.Ino)
+	}
+}
 
 // forget makes the kernel ask for the attributes of an inode, and begins a time without notices of them: no
 // later notice makes the kernel drop the answer.

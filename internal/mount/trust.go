@@ -38,6 +38,7 @@ type trusted struct {
 type given struct {
 	at   time.Time
 	name client.Name // that the answer was about; zero: none
+	version
 }
 
 func newTrusted() trusted {
@@ -104,7 +105,7 @@ func (n *notices) attrTime(unique uint64, a *posix.Attr, name client.Name) time.
 	case n.locks.any(a.Ino): // there are no notices
 		return n.cacheTime
 	}
-	believed, calm := n.believe(a.Ino, name)
+	believed, calm := n.believe(a, name)
 	switch {
 	case !believed || !n.client.Covers(a, trustTime+trustSlack):
 		return n.cacheTime

@@ -20,7 +20,7 @@ func Apply(c *Cache, partition uint16, place ask.Seen, cmd *meta.Command, result
 	}
 	c.Executed(place, effects)
 	for _, a := range append([]posix.Attr{result.Attr, result.Dir}, result.Others...) {
-		c.LearnAttr(&a, place)
+		c.learnAttr(&a, place, true)
 	}
 	at, made := Name{cmd.Ino, cmd.Name}, &result.Attr
 	switch cmd.Op {

@@ -18,6 +18,7 @@ type attrs struct {
 type attr struct {
 	posix.Attr
 	asOf uint64
+	own  bool // an own update has made them so
 }
 
 func (a *attrs) reset(told bool) {
@@ -36,15 +37,16 @@ func (a *attrs) get(ino posix.Ino) (posix.Attr, bool) {
 }
 
 // set stores attributes, unless newer ones are known. It reports whether the inode was not known before.
-func (a *attrs) set(of posix.Attr, asOf uint64) (added bool) {
-	if e := a.known[of.Ino]; e != nil {
-		if known := e.Value.(*attr); known.asOf <= asOf {
-			*known = attr{of, asOf}
+func (a *attrs) set(now attr) (added bool) {
+	if e := a.known[now.Ino]; e != nil {
+		if known := e.Value.(*attr); known.asOf <= now.asOf {
+			now.own = now.own || known.own && known.Attr == now.Attr
+			*known = now
 			a.order.MoveToFront(e)
 		}
 		return false
 	}
-	a.known[of.Ino] = a.order.PushFront(&attr{of, asOf})
+	a.known[now.Ino] = a.order.PushFront(&now)
 	for a.order.Len() > maxAttrs {
 		delete(a.known, a.order.Remove(a.order.Back()).(*attr).Ino)
 	}
@@ -74,13 +76,21 @@ func (c *Cache) Holds(of *posix.Attr) bool {
 	return c.attached && c.live && e != nil && e.Value.(*attr).Attr == *of
 }
 
+// IsOwn reports whether these are the last attributes of an inode that the cache knows, and an own update has
+// made them so.
+func (c *Cache) IsOwn(of *posix.Attr) bool {
+	return c.Holds(of) && c.attrs.known[of.Ino].Value.(*attr).own
+}
+
 // LearnAttr stores the attributes of an inode in the answer of a replica, as of a place of the order. It does
 // not store those of an inode without a name: the partition removes the inode at any time.
-func (c *Cache) LearnAttr(of *posix.Attr, asOf ask.Seen) {
+func (c *Cache) LearnAttr(of *posix.Attr, asOf ask.Seen) { c.learnAttr(of, asOf, false) }
+
+func (c *Cache) learnAttr(of *posix.Attr, asOf ask.Seen, own bool) {
 	if of.Nlink == 0 || !c.attrs.told || asOf.History != c.history || !c.attached || c.outdated.attr(of.Ino) > asOf.Count {
 		return
 	}
-	if c.attrs.set(*of, asOf.Count) {
+	if c.attrs.set(attr{*of, asOf.Count, own}) {
 		c.grow()
 	}
 }

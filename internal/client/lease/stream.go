@@ -62,9 +62,12 @@ func (s *stream) advance() {
 }
 
 // Watching returns the next request to watch, with all directories and attributes of the cache as its
-// interest. It resets Grown.
+// interest. It resets Grown. The answer to the first request must not wait: nothing is cached before.
 func (c *Cache) Watching(linger time.Duration) ask.Watching {
 	w := ask.Watching{History: c.history, From: c.from, Mark: c.mark, Linger: linger, Attrs: true}
+	if !c.attached {
+		w.Linger = 0
+	}
 	n := len(c.dirs) + len(c.attrs.known)
 	if c.all, c.grown = n > maxPrecise, false; c.all {
 		w.Interest = ask.AllInterest()
