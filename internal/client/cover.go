@@ -97,27 +97,29 @@ func (l *leases) cover(of *posix.Attr, while time.Duration) bool {
 
 // StreamState is the place that the stream of changes of a partition has reached.
 type StreamState struct {
-	Partition uint16    `json:"partition"`
-	History   uint64    `json:"history,omitempty"`
-	From      uint64    `json:"from"`
-	Mark      uint64    `json:"mark"`
-	Until     time.Time `json:"until"` // others rely on the reports until then
+	Partition uint16 `json:"partition"`
+	History   uint64 `json:"history,omitempty"`
+	From      uint64 `json:"from"`
+	Mark      uint64 `json:"mark"`
 }
 
-// streams returns the streams that others rely on.
+// streams returns the streams of all partitions that the client has watched.
 func (l *leases) streams() (all []StreamState) {
-	now := time.Now()
 	for _, h := range l.held {
 		h.mu.Lock()
-		s := StreamState{Partition: h.id, Until: h.until}
+		s := StreamState{Partition: h.id}
 		var ok bool
-		if s.History, s.From, s.Mark, ok = h.cache.Place(); ok && h.until.After(now) {
+		if s.History, s.From, s.Mark, ok = h.cache.Place(); ok {
 			all = append(all, s)
 		}
 		h.mu.Unlock()
 	}
 	return all
 }
+
+// resumedFor is the time for which a client continues the streams of another one: the kernel may rely on the
+// reports since the last state of that client.
+const resumedFor = time.Minute
 
 // resume continues the streams of another client: once there is a caller (OnChange), it reports the changes
 // since.
@@ -130,7 +132,7 @@ func (l *leases) resume(all []StreamState) {
 		}
 		h.mu.Lock()
 		h.cache.Resume(s.History, s.From, s.Mark)
-		h.until = s.Until
+		h.until = time.Now().Add(resumedFor)
 		h.mu.Unlock()
 	}
 }

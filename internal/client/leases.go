@@ -102,8 +102,8 @@ func (l *leases) attr(ctx context.Context, ino posix.Ino) (attr posix.Attr, ok b
 	return attr, ok
 }
 
-// look calls f with the cache of the partition of an inode, as soon as the stream has reached what the client
-// has seen, and with the state that it has seen. It waits for that for catchUp at most.
+// look calls f with the cache of the partition of an inode, and with the state that the client has seen. If
+// the watched replica is near, look waits for catchUp at most until the stream has reached this state.
 func (l *leases) look(ctx context.Context, ino posix.Ino, f func(c *lease.Cache, seen ask.Seen)) {
 	p, err := l.router.At(ino)
 	if err != nil {
@@ -121,11 +121,13 @@ func (l *leases) look(ctx context.Context, ino posix.Ino, f func(c *lease.Cache,
 		h.cache.Cut()
 		l.report(meta.Change{})
 	}
-	if h.cache.Lags(seen) {
+	lags := h.cache.Lags(seen)
+	if lags && h.near {
 		h.awaitStream(ctx, seen)
+		lags = false
 	}
 	f(h.cache, seen)
-	h.poke(false)
+	h.poke(lags)
 }
 
 // awaitStream waits until the stream has reached a state. The caller holds mu, which is free meanwhile.
@@ -317,6 +319,7 @@ func (l *leases) take(h *held, x *route.Watched, err error, poked bool, sent tim
 	case err == nil:
 		foreign, all = h.cache.Take(&x.Changes)
 		h.asked, h.near = sent, x.Near
+		h.hurry = h.hurry || len(x.List) >= ask.MaxChanges/2 // there are probably more
 	case !poked:
 		h.cache.Cut()
 		all = true

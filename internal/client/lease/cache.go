@@ -14,7 +14,7 @@ const (
 	maxNames       = 1 << 16 // in all directories
 	maxAttrs       = 1 << 15
 	maxOutdated    = 1 << 12
-	maxOwn         = 1 << 10
+	maxOwn         = 1 << 12
 	// maxPrecise is the number of directories and attributes up to which the interest of the cache names
 	// them. With more, every change is urgent: a request to watch would have to be repeated for each new
 	// inode.
