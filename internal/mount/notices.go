@@ -41,6 +41,8 @@ type notices struct {
 	before  time.Time                // until then the kernel may trust attributes that a predecessor gave it
 	waiting []meta.Change            // GUARDED_BY mu
 	queued  map[meta.Change]struct{} // GUARDED_BY mu; the changes in waiting
+	added   uint64                   // GUARDED_BY mu; changes that were ever in waiting
+	done    uint64                   // GUARDED_BY mu; and those of them whose notices were sent or set aside
 	runs    bool                     // GUARDED_BY mu; the goroutine
 	sending posix.Ino                // GUARDED_BY mu; the inode of the notice that is being sent; 0: none
 	began   time.Time                // GUARDED_BY mu; when the present notice was begun; zero: none is sent
@@ -69,6 +71,7 @@ func (n *notices) add(c meta.Change) {
 	}
 	n.queued[c] = struct{}{}
 	n.waiting = append(n.waiting, c)
+	n.added++
 	if !n.runs {
 		n.runs = true
 		go n.run()
@@ -102,6 +105,10 @@ func (n *notices) run() {
 		n.mu.Unlock()
 		for i := range batch {
 			n.send(&batch[i])
+			n.mu.Lock()
+			n.done++
+			n.wake()
+			n.mu.Unlock()
 		}
 	}
 }
@@ -267,7 +274,7 @@ func (n *notices) catchUp(ctx context.Context) {
 func (n *notices) settle(ctx context.Context) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for n.runs && !n.isStuck() && ctx.Err() == nil {
+	for all := n.added; n.done < all && n.runs && !n.isStuck() && ctx.Err() == nil; {
 		n.awaitSent(100 * time.Millisecond)
 	}
 }
