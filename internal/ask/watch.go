@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -24,13 +25,18 @@ type Watching struct {
 	Mark     uint64        // of From, from a replica: a partition may lose entries and order others
 	Linger   time.Duration // without a change that interests the client, the replica waits so long with its answer
 	Interest Interest      // nil: no change is urgent
+	Attrs    bool          // the client also wants changes of attributes (meta.ChangedAttr)
 }
 
 // Append appends the encoding of w.
 func (w *Watching) Append(b []byte) []byte {
 	b = varint.AppendUint(varint.AppendUint(varint.AppendUint(b, w.History), w.From), w.Mark)
 	b = varint.AppendUint(b, uint64(w.Linger/time.Millisecond))
-	return varint.AppendBytes(b, w.Interest)
+	b = varint.AppendBytes(b, w.Interest)
+	if w.Attrs {
+		b = append(b, 1)
+	}
+	return b
 }
 
 // DecodeWatching reads a Watching that Append has written. It ignores further bytes: a newer client may send
@@ -40,6 +46,9 @@ func DecodeWatching(b []byte) (Watching, error) {
 	w := Watching{History: r.Uint64(), From: r.Uint64(), Mark: r.Uint64()}
 	w.Linger = time.Duration(r.Uint(uint64(maxLinger/time.Millisecond))) * time.Millisecond
 	w.Interest = slices.Clone(r.Bytes())
+	if r.Len() > 0 { // older clients do not know of attributes
+		w.Attrs = r.Uint8()&1 != 0
+	}
 	if len(w.Interest) > MaxInterest {
 		r.Fail()
 	}
@@ -49,37 +58,40 @@ func DecodeWatching(b []byte) (Watching, error) {
 	return w, nil
 }
 
-// Interest is a set of directories as bits: a client names the directories with urgent changes. It may have
-// more directories than were added, never less.
+// Interest is a set of inodes as bits: a client names the directories and, if it wants changes of attributes,
+// the inodes with urgent changes. It may have more inodes than were added, never less.
 type Interest []byte
 
-// NewInterest returns an empty set with room for n directories.
+// NewInterest returns an empty set with room for n inodes.
 func NewInterest(n int) Interest {
 	size := 8
-	for size < n && size < MaxInterest { // a byte for each directory
+	for size < n && size < MaxInterest { // a byte for each inode
 		size *= 2
 	}
 	return make(Interest, size)
 }
 
-func (s Interest) bit(dir posix.Ino) (index uint64, mask byte) {
+// AllInterest returns the set of all inodes.
+func AllInterest() Interest { return bytes.Repeat([]byte{0xff}, 8) }
+
+func (s Interest) bit(ino posix.Ino) (index uint64, mask byte) {
 	const spread = 0x9e3779b97f4a7c15
-	at := uint64(dir) * spread >> 16 % uint64(8*len(s))
+	at := uint64(ino) * spread >> 16 % uint64(8*len(s))
 	return at / 8, 1 << (at % 8)
 }
 
-// Add adds a directory.
-func (s Interest) Add(dir posix.Ino) {
-	i, mask := s.bit(dir)
+// Add adds an inode.
+func (s Interest) Add(ino posix.Ino) {
+	i, mask := s.bit(ino)
 	s[i] |= mask
 }
 
-// Has reports whether a directory may be in the set.
-func (s Interest) Has(dir posix.Ino) bool {
+// Has reports whether an inode may be in the set.
+func (s Interest) Has(ino posix.Ino) bool {
 	if len(s) == 0 {
 		return false
 	}
-	i, mask := s.bit(dir)
+	i, mask := s.bit(ino)
 	return s[i]&mask != 0
 }
 
@@ -101,6 +113,7 @@ type Changes struct {
 	Mark    uint64 // of To
 	Lost    bool   // the replica does not have them any more: anything may have changed
 	List    []Change
+	Attrs   bool // the list has the changes of attributes, too: the client has asked for these, and the replica knows of them
 }
 
 // Append appends the encoding of c.
@@ -117,6 +130,9 @@ func (c *Changes) Append(b []byte) []byte {
 		b = varint.AppendUint(b, (x.Place-last)<<1|varint.Bit(x.Own))
 		b = varint.AppendBytes(b, x.Name)
 		last = x.Place
+	}
+	if c.Attrs { // older clients have not asked for it
+		b = append(b, 1)
 	}
 	return b
 }
@@ -137,6 +153,9 @@ func DecodeChanges(b []byte) (Changes, error) {
 		c.Lost = c.Lost || !x.Kind.IsKnown()
 		last = x.Place
 		c.List = append(c.List, x)
+	}
+	if r.Len() > 0 {
+		c.Attrs = r.Uint8()&1 != 0
 	}
 	if r.Err() != nil {
 		return Changes{}, fmt.Errorf("changes: %w", r.Err())

@@ -108,10 +108,10 @@ func jsonCommands(dir string) map[string]struct {
 		"bench file":              {"--rounds 0", command.ExitInput},
 		"bench mount":             {filepath.Join(dir, "none"), command.ExitInput},
 	}
-	for _, name := range []string{"where", "info", "du", "summary", "token", "sync", "gc"} { // of a path that is on no mount
+	for _, name := range []string{"where", "info", "du", "summary", "warmup", "token", "sync", "gc"} { // of a path that is on no mount
 		lines[name] = line{filepath.Join(dir, "cluster.yaml"), command.ExitFailure}
 	}
-	for _, name := range []string{"du", "summary"} { // of any path
+	for _, name := range []string{"du", "summary", "warmup"} { // of any path
 		lines[name] = line{dir, command.ExitOK}
 	}
 	return lines

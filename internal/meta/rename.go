@@ -14,7 +14,18 @@ func (m *Machine) rename(c *Command, counter uint64) Result {
 	if code := s.checkRename(c); code != posix.OK {
 		return m.refuse(c, &s, code)
 	}
-	return m.applyRename(c, &s, s.moved.at, counter)
+	r := m.applyRename(c, &s, s.moved.at, counter)
+	if c.Flags&TellDir == 0 || s.sameFile() {
+		return r
+	}
+	r.Dir = s.from.Attr
+	if c.Ino != c.NewParent {
+		r.Others = append(r.Others, s.to.Attr)
+	}
+	if s.target.ino != 0 {
+		r.Others = append(r.Others, s.replaced.Attr)
+	}
+	return r
 }
 
 // sameFile reports whether both names are of one file: both stay then.

@@ -91,6 +91,13 @@ func (l *locks) holds(ino posix.Ino, o lockOwner) bool {
 	return l.held[ino][o] != nil
 }
 
+// any reports whether any owner may hold a lock on an inode.
+func (l *locks) any(ino posix.Ino) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.held[ino]) > 0
+}
+
 // quiet returns the number of the last attempt of o to lock ino; 0 if one is running, or if there was none.
 func (l *locks) quiet(ino posix.Ino, o lockOwner) (attempt uint64) {
 	l.mu.Lock()

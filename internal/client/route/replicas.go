@@ -33,6 +33,7 @@ const (
 // An update that goes to the leader needs fewer messages than one that goes to another replica, and the same
 // number of steps. So updates go to the leader if no other replica is nearer.
 type replicas struct {
+	from       topology.Region    // of the client
 	all        []topology.Replica // the nearest first
 	near       int                // so many replicas are as near as the nearest
 	quorumTrip time.Duration      // estimated from the regions
@@ -47,7 +48,7 @@ type replicas struct {
 func newReplicas(from topology.Region, all []topology.Replica) *replicas {
 	mixed := slices.Clone(all)
 	rand.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
-	r := &replicas{all: topology.Nearest(from, mixed)}
+	r := &replicas{from: from, all: topology.Nearest(from, mixed)}
 	r.quorumTrip = quorumTrip(from, r.all)
 	for r.near < len(r.all) && topology.Delay(from, r.all[r.near].Region) == topology.Delay(from, r.all[0].Region) {
 		r.near++
