@@ -134,7 +134,7 @@ func (w *warming) read(ctx context.Context, path string) error {
 		if err != nil {
 			return err
 		}
-		defer f.Close()
+		defer func() { _ = f.Close() }() // it was only read
 		buffer := make([]byte, 1<<20)
 		for ctx.Err() == nil {
 			n, err := f.Read(buffer)

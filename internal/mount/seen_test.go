@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -163,7 +164,7 @@ func TestKernelsAgree(t *testing.T) {
 			var one, two unix.Stat_t
 			errOne, errTwo := unix.Lstat(a.path(name), &one), unix.Lstat(b.path(name), &two)
 			if errOne != nil || errTwo != nil {
-				return errOne == errTwo
+				return errors.Is(errOne, errTwo)
 			}
 			want, err := n.Client(t, "us-west-2").GetAttr(t.Context(), posix.Ino(one.Ino))
 			return err == nil && one.Size == two.Size && one.Mode == two.Mode && one.Ctim == two.Ctim && uint64(one.Size) == want.Size
