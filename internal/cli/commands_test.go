@@ -101,6 +101,7 @@ func jsonCommands(dir string) map[string]struct {
 		"admin remove":            {"a " + missing, command.ExitInput},
 		"admin move-leader":       {"0 a " + missing, command.ExitInput},
 		"admin replace":           {"0 a " + missing, command.ExitInput},
+		"admin recover":           {"--data-dir " + filepath.Join(dir, "none"), command.ExitFailure},
 		"admin forget":            {"other " + missing, command.ExitInput},
 		"bench micro":             {"--clients 0", command.ExitInput},
 		"bench regions":           {"--cycles 0", command.ExitInput},

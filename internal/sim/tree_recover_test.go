@@ -107,7 +107,7 @@ func (r *tree) hasOpen() bool {
 func (r *tree) preload() error {
 	for p, state := range r.begin {
 		for _, id := range treeGroups[p].Members {
-			disk := &stored{keys: kv.NewMemory(), saved: state}
+			disk := &stored{keys: kv.NewMemory(), committed: state, saved: state}
 			if err := errors.Join(meta.Restore(disk.keys, bytes.NewReader(state)), disk.keys.Commit(true)); err != nil {
 				return err
 			}
