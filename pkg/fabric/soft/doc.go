@@ -18,8 +18,6 @@
 //
 // # Format
 //
-// All numbers are little-endian. An operation is kind (1 byte), flags (1; bit 0: notify), region (4), place
-// (8), length (8), note (4), and the data of a write. An answer is status (1), incarnation (8), length (4),
-// and the data of a read. Answers come in the order of operations. An operation of an unknown kind or with a
-// length above fabric.MaxRegion ends the connection.
+// Package remote describes operations and answers. An operation of an unknown kind or with a length above
+// fabric.MaxRegion ends the connection.
 package soft

@@ -15,6 +15,7 @@ import (
 
 	"github.com/globalfs/globalfs/pkg/fabric"
 	"github.com/globalfs/globalfs/pkg/fabric/fabrictest"
+	"github.com/globalfs/globalfs/pkg/fabric/internal/remote"
 )
 
 // wires are the connections of a cluster over loopback TCP. A connection begins with the name of its maker.
@@ -183,7 +184,7 @@ func TestHostileTarget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := alone(t, time.Minute, func(conn net.Conn) {
-				var header [headerSize]byte
+				var header [remote.HeaderSize]byte
 				if _, err := io.ReadFull(conn, header[:]); err == nil {
 					_, _ = conn.Write(answer)
 				}
@@ -196,13 +197,13 @@ func TestHostileTarget(t *testing.T) {
 
 // TestHostileInitiator: what is no operation ends the connection; memory is not touched.
 func TestHostileInitiator(t *testing.T) {
-	long := encode(nil, &fabric.Op{Region: 1, Data: make([]byte, 8)})
+	long := remote.Encode(nil, &fabric.Op{Region: 1, Data: make([]byte, 8)})
 	binary.LittleEndian.PutUint64(long[14:], 1<<63)
-	far := encode(nil, &fabric.Op{Region: 1, At: fabric.MaxRegion, Data: make([]byte, 8)})
+	far := remote.Encode(nil, &fabric.Op{Region: 1, At: fabric.MaxRegion, Data: make([]byte, 8)})
 	binary.LittleEndian.PutUint64(far[6:], 1<<64-8)
 	for name, frame := range map[string][]byte{
-		"kind":   append([]byte{9}, make([]byte, headerSize-1)...),
-		"flags":  append([]byte{0, 8}, make([]byte, headerSize-2)...),
+		"kind":   append([]byte{9}, make([]byte, remote.HeaderSize-1)...),
+		"flags":  append([]byte{0, 8}, make([]byte, remote.HeaderSize-2)...),
 		"length": long,
 		"place":  far,
 		"half":   long[:5],
@@ -247,12 +248,14 @@ func (q *quiet) Read(b []byte) (int, error) {
 // TestIdleConnectionStays: silence ends a connection only if operations wait.
 func TestIdleConnectionStays(t *testing.T) {
 	conn := &quiet{timeouts: 3}
-	o := &outgoing{conn: conn}
+	o := &outgoing{conn: conn, queues: remote.NewPeer(2, func(fabric.Completion) {})}
 	w := &waiter{patient{conn, time.Second}, o}
 	n, err := w.Read(make([]byte, 1))
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	conn.timeouts, o.sent = 3, []*pending{{}}
+	o.queues.Post(&fabric.Op{Peer: 2})
+	o.queues.Take()
+	conn.timeouts = 3
 	_, err = w.Read(make([]byte, 1))
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 }
