@@ -25,7 +25,7 @@ GORELEASER := v2.15.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/globalfs/tools
 
 # What has goroutines of its own is also tested with the race detector: those first that take the longest.
-CONCURRENT := $(addprefix ./internal/,dev registry block/region mount daemon block/disk transport block/objects fsck wal block/diskcache block client collector driver mover server) ./pkg/fabric/soft ./pkg/multicast/tram ./test/bubble ./test/wan
+CONCURRENT := $(addprefix ./internal/,dev registry block/region mount daemon block/disk transport block/objects fsck wal block/diskcache block client collector driver mover server) ./pkg/fabric/soft ./pkg/fabric/shm ./pkg/multicast/tram ./test/bubble ./test/wan
 # Of these the ones that have no more to test without it, and take seconds.
 RACED := daemon|dev|mount|registry|block/disk|block/diskcache|block/objects|fsck|transport|wal
 

@@ -116,6 +116,8 @@ var floors = map[string]int{
 	"bench/process":    8,
 	"bench/onesided":   9,
 	"bench/reproduce":  10,
+	"bench/memory":     8,
+	"bench/hops":       9,
 
 	"internal/cli":     10,
 	"bench/lab":        11,

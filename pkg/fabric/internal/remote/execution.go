@@ -19,7 +19,10 @@ type Execution struct {
 	op     fabric.Op
 	region *Region
 	status fabric.Status
-	done   int
+	length int
+	done   int     // bytes written, or refused
+	carry  [8]byte // the begin of a word whose rest is in the next piece
+	held   int     // bytes of carry
 }
 
 // NewExecution begins with the first operation of a connection of a peer.
@@ -65,15 +68,38 @@ func (x *Execution) Read(op *fabric.Op, length int) (status fabric.Status, data 
 
 // Begin begins a write. Piece takes its data, and End ends it.
 func (x *Execution) Begin(op *fabric.Op, length int) {
-	x.op, x.done = *op, 0
+	x.op, x.length, x.done, x.held = *op, length, 0, 0
 	if x.region, x.status = x.target(op, length); length == 0 {
-		x.Piece(nil)
+		x.write(nil)
 	}
 }
 
 // Piece takes the next piece of the data of a write, whatever becomes of it. All pieces together have the
-// length of Begin. Each piece looks at the rights.
+// length of Begin. Each piece looks at the rights. Pieces may end anywhere: a word that the write covers is
+// written at once (fabric M2).
 func (x *Execution) Piece(piece []byte) {
+	if x.held > 0 {
+		n := copy(x.carry[x.held:], piece)
+		piece = piece[n:]
+		if x.held += n; x.held < len(x.carry) && x.done+x.held < x.length {
+			return
+		}
+		x.write(x.carry[:x.held])
+		x.held = 0
+	}
+	cut := len(piece)
+	if end := x.done + len(piece); end < x.length {
+		cut -= (x.op.At + end) % len(x.carry)
+	}
+	if cut < 0 {
+		cut = len(piece) // of a word that the write does not cover
+	}
+	x.write(piece[:cut])
+	x.held = copy(x.carry[:], piece[cut:])
+}
+
+// write writes the next bytes, if the peer may.
+func (x *Execution) write(piece []byte) {
 	if x.status == fabric.OK && !x.region.write(x.peer, x.op.At+x.done, piece) {
 		x.status = fabric.Denied
 	}
