@@ -121,6 +121,10 @@ processes: ## posix, storage and loss of power beside each other: they mostly wa
 wan: ## the WAN laboratory: hosts as network namespaces, with delays, loss and cuts (root)
 	$(GOTEST) -count=1 -timeout 5m ./test/wan
 
+.PHONY: rdma
+rdma: ## RDMA: on a device of this machine, or with RDMA_VM=1 in a virtual machine with soft-RoCE (rdma-vm in PATH)
+	$(GOTEST) -count=1 -timeout 15m ./test/rdma
+
 .PHONY: chaos
 chaos: deps ## nine servers in a WAN laboratory for CHAOS=30m, with all that goes wrong in one (also steps this machine's clock)
 	go test -count=1 -v -timeout 0 ./test/chaos -chaos.duration $(CHAOS) -chaos.clock -chaos.figures $(CURDIR)/bin/chaos

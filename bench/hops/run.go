@@ -22,8 +22,9 @@ type Config struct {
 	Program     []string // starts the peer, with the arguments of its memory.Config behind
 	Providers   []string
 	Spin        time.Duration
-	Count       int // of hops, and of completions
-	Size        int // bytes of each write of the throughput
+	Devices     []string // of the two nodes, for provider verbs; one, or none: the first one of the machine
+	Count       int      // of hops, and of completions
+	Size        int      // bytes of each write of the throughput
 	Outstanding int
 	Duration    time.Duration // of the throughput
 	Progress    func(what string)
@@ -74,11 +75,17 @@ func (c *Config) measure(ctx context.Context, provider string) (p Point, err err
 		return p, err
 	}
 	cfg := memory.Config{Dir: dir, Provider: provider, Spin: c.Spin, Self: parent}
+	if len(c.Devices) > 0 {
+		cfg.Device = c.Devices[len(c.Devices)-1]
+	}
 	stop, err := c.spawn(cfg)
 	if err != nil {
 		return p, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
+	if len(c.Devices) > 0 {
+		cfg.Device = c.Devices[0]
+	}
 	n, m, err := open(cfg, child)
 	if err != nil {
 		return p, err
@@ -98,7 +105,7 @@ func (c *Config) measure(ctx context.Context, provider string) (p Point, err err
 
 // spawn starts the peer. stop ends it.
 func (c *Config) spawn(cfg memory.Config) (stop func() error, err error) {
-	args := append(slices.Clone(c.Program[1:]), "--dir", cfg.Dir, "--provider", cfg.Provider, "--spin", cfg.Spin.String())
+	args := append(slices.Clone(c.Program[1:]), "--dir", cfg.Dir, "--provider", cfg.Provider, "--spin", cfg.Spin.String(), "--device", cfg.Device)
 	cmd := exec.Command(c.Program[0], args...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,14 +27,16 @@ func newFabric() *cobra.Command {
 		Short: "One-sided memory between two processes: latency and throughput of its providers",
 		Long: `fabric measures one-sided writes between two processes of this host: the time until the peer sees a write, the
 time to its completion, and writes per second. The peer proves its identity by a certificate. A reader that spins needs
-a CPU of its own; on a busy machine only the minimum is of the provider.`,
+a CPU of its own; on a busy machine only the minimum is of the provider. Provider verbs needs an RDMA device and a program
+that was built with CGO_ENABLED=1 go build -tags rdma ./cmd/globalfs-lab.`,
 		Example: `  globalfs-lab fabric
   globalfs-lab fabric --providers shm --spin 0 --count 100000`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags, c := cmd.Flags(), &f.config
-	flags.StringSliceVar(&c.Providers, "providers", memory.Providers(), "providers to measure")
+	flags.StringSliceVar(&c.Providers, "providers", []string{"shm", "soft"}, "providers to measure: "+strings.Join(memory.Providers(), ", "))
+	flags.StringSliceVar(&c.Devices, "devices", nil, "RDMA devices of the two nodes, for provider verbs (default: the first one)")
 	flags.DurationVar(&c.Spin, "spin", 100*time.Microsecond, "how long a reader of shm looks before it sleeps")
 	flags.IntVar(&c.Count, "count", 20000, "hops, and completions, to measure")
 	flags.IntVar(&c.Size, "payload", 64, "bytes of each write of the throughput")
@@ -79,6 +82,7 @@ func newFabricPeer() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&c.Dir, "dir", "", "directory with the certificates and the addresses of both nodes")
 	flags.StringVar(&c.Provider, "provider", "shm", "provider of the memory")
+	flags.StringVar(&c.Device, "device", "", "RDMA device, for provider verbs")
 	flags.DurationVar(&c.Spin, "spin", 0, "how long a reader of shm looks before it sleeps")
 	return cmd
 }

@@ -3,5 +3,5 @@
 //
 // Nodes authenticate each other by their certificates, with every provider: the number of a node is in its
 // name. With provider soft, TLS over TCP carries all operations. With shm, the handshake is on a Unix socket,
-// and memory carries the operations.
+// and memory carries the operations. With verbs, TLS over TCP sets up the queue pairs.
 package memory

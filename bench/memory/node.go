@@ -19,6 +19,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric"
 	"github.com/globalfs/globalfs/pkg/fabric/shm"
 	"github.com/globalfs/globalfs/pkg/fabric/soft"
+	"github.com/globalfs/globalfs/pkg/fabric/verbs"
 )
 
 // Config of a node.
@@ -26,7 +27,8 @@ type Config struct {
 	Dir      string
 	Provider string
 	Self     fabric.NodeID
-	Spin     time.Duration // how long Wait of provider shm looks before it sleeps
+	Device   string        // of provider verbs; empty: the first one
+	Spin     time.Duration // how long Wait of providers shm and verbs looks before it sleeps
 }
 
 // Node is an open node. Close ends it.
@@ -41,8 +43,9 @@ type Node struct {
 	cancel      context.CancelFunc
 }
 
-// Providers are the names of the providers.
-func Providers() []string { return []string{"shm", "soft"} }
+// Providers are the names of the providers. Provider verbs needs an RDMA device and a program that was built
+// with RDMA.
+func Providers() []string { return []string{"shm", "soft", "verbs"} }
 
 // CheckProvider says why there is no such provider, or nil.
 func CheckProvider(name string) error {
@@ -97,8 +100,8 @@ func Open(cfg Config) (*Node, error) {
 }
 
 func (n *Node) open() error {
-	if n.cfg.Provider == "soft" {
-		return n.openSoft()
+	if n.cfg.Provider != "shm" {
+		return n.openStream()
 	}
 	e, err := shm.New(shm.Config{Self: n.cfg.Self, Dial: n.dialShm, Spin: n.cfg.Spin})
 	if err != nil {
@@ -148,8 +151,22 @@ func (n *Node) dialShm(ctx context.Context, peer fabric.NodeID) (*net.UnixConn, 
 	return unix, nil
 }
 
-func (n *Node) openSoft() error {
-	e, err := soft.New(soft.Config{Self: n.cfg.Self, Dial: n.dialSoft})
+// stream is a provider whose connections are streams of any kind.
+type stream interface {
+	fabric.Endpoint
+	Serve(peer fabric.NodeID, conn net.Conn) error
+}
+
+// newStream makes the endpoint of a provider.
+func (n *Node) newStream() (stream, error) {
+	if n.cfg.Provider == "verbs" {
+		return verbs.New(verbs.Config{Self: n.cfg.Self, Dial: n.dialStream, Device: n.cfg.Device, Spin: n.cfg.Spin})
+	}
+	return soft.New(soft.Config{Self: n.cfg.Self, Dial: n.dialStream})
+}
+
+func (n *Node) openStream() error {
+	e, err := n.newStream()
 	if err != nil {
 		return err
 	}
@@ -187,7 +204,7 @@ func (n *Node) addressFile(id fabric.NodeID) string {
 	return filepath.Join(n.cfg.Dir, namePrefix+strconv.Itoa(int(id))+".address")
 }
 
-func (n *Node) dialSoft(ctx context.Context, peer fabric.NodeID) (net.Conn, error) {
+func (n *Node) dialStream(ctx context.Context, peer fabric.NodeID) (net.Conn, error) {
 	address, err := os.ReadFile(n.addressFile(peer))
 	if err != nil {
 		return nil, err

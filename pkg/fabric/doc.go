@@ -6,6 +6,7 @@
 //	fabricsim  virtual time, with all faults that the contract allows; for tests and models
 //	soft       stream connections; a goroutine of the target acts as its network interface
 //	shm        processes of one host; rings in shared memory, from which the target executes operations
+//	verbs      RDMA network interfaces; only in programs that are built with -tags rdma
 //
 // Package fabrictest has one conformance suite for all providers.
 //
@@ -55,6 +56,10 @@
 //	                                                                          or Config.Timeout   or Config.Timeout
 //	revocation                access flags of the QP      lock of the event   lock of the region  lock of the region
 //	after a refused operation both QPs are in error       queue is broken     queue is broken     queue is broken
+//
+// Provider verbs has the first column, with one queue pair for each queue, and the end of a connection beside
+// the queue pairs as the death of the peer. A network interface changes memory without a sign, so there Wait
+// also returns after a time (Config.Look).
 //
 // A program that relies on Q1 to Q6 and M1 to M3 only runs on all of them.
 //
