@@ -25,7 +25,7 @@ GORELEASER := v2.15.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/globalfs/tools
 
 # What has goroutines of its own is also tested with the race detector: those first that take the longest.
-CONCURRENT := $(addprefix ./internal/,dev registry block/region mount daemon block/disk transport block/objects fsck wal block/diskcache block client collector driver mover server) ./pkg/fabric/soft ./pkg/fabric/shm ./pkg/multicast/tram ./test/bubble ./test/wan
+CONCURRENT := $(addprefix ./internal/,dev registry block/region mount daemon block/disk transport block/objects fsck wal block/diskcache block client collector driver mover server) ./pkg/fabric/soft ./pkg/fabric/shm ./pkg/rdmaconn ./pkg/multicast/tram ./test/bubble ./test/wan
 # Of these the ones that have no more to test without it, and take seconds.
 RACED := daemon|dev|mount|registry|block/disk|block/diskcache|block/objects|fsck|transport|wal
 
@@ -73,7 +73,7 @@ bench: lab ## three server processes and a mount beside loopback FUSE and the di
 ##@ Development
 
 .PHONY: test
-test: none-skipped deps vet arch unit race wan processes cluster ## everything: on a bare machine it first installs what is missing
+test: none-skipped deps vet arch unit race wan processes rdma cluster ## everything: on a bare machine it first installs what is missing
 	@$(GOTEST) -report
 
 .PHONY: none-skipped

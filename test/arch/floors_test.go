@@ -60,6 +60,7 @@ var floors = map[string]int{
 	"pkg/fabric/internal/remote": 4,
 	"pkg/fabric/shm":             5,
 	"pkg/fabric/verbs":           5,
+	"pkg/rdmaconn":               6,
 
 	"pkg/fabric/soft":      5,
 	"pkg/fabric/fabricsim": 4,
