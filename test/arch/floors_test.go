@@ -120,6 +120,7 @@ var floors = map[string]int{
 	"bench/reproduce":  10,
 	"bench/memory":     8,
 	"bench/hops":       9,
+	"bench/replicas":   9,
 
 	"internal/cli":     10,
 	"bench/lab":        11,
