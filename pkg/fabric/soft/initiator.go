@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -87,6 +88,9 @@ func (o *outgoing) connect() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := admitted(ctx, conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if e.ctx.Err() != nil {
@@ -101,6 +105,21 @@ func (o *outgoing) connect() (net.Conn, error) {
 		o.lose(conn)
 	}()
 	return conn, nil
+}
+
+// admitted waits until the target has ended the earlier connections. Otherwise the target could take this one
+// for newer than its successor, and execute operations behind a reset (fabric Q5).
+func admitted(ctx context.Context, conn net.Conn) error {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	var b [1]byte
+	if _, err := io.ReadFull(conn, b[:]); err != nil {
+		return err
+	}
+	if b[0] != admission {
+		return fmt.Errorf("soft: the peer begins with %d: it is broken or of another version", b[0])
+	}
+	return nil
 }
 
 // dial connects. The node itself is reached by a pipe.

@@ -168,9 +168,30 @@ func alone(t *testing.T, timeout time.Duration, peer func(net.Conn)) *Endpoint {
 
 // TestSilentPeer: an operation on a peer that takes it and does not answer is lost after a time.
 func TestSilentPeer(t *testing.T) {
-	e := alone(t, 50*time.Millisecond, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	e := alone(t, 50*time.Millisecond, func(conn net.Conn) {
+		_, _ = conn.Write([]byte{admission})
+		_, _ = io.Copy(io.Discard, conn)
+	})
 	require.NoError(t, e.Post(fabric.Op{Token: 5, Peer: 2, Region: 1, Data: []byte{1}}))
 	require.Equal(t, fabric.Completion{Token: 5, Peer: 2, Region: 1, Status: fabric.Lost}, completion(t, e))
+}
+
+// TestAdmission: fabric Q5. An initiator sends nothing before the target has admitted the connection: it may
+// be older than another one that the target has admitted since.
+func TestAdmission(t *testing.T) {
+	for name, greeting := range map[string][]byte{"silent": nil, "another greeting": []byte("b")} {
+		t.Run(name, func(t *testing.T) {
+			got := make(chan int, 1)
+			e := alone(t, 50*time.Millisecond, func(conn net.Conn) {
+				_, _ = conn.Write(greeting)
+				n, _ := conn.Read(make([]byte, 1))
+				got <- n
+			})
+			require.NoError(t, e.Post(fabric.Op{Token: 5, Peer: 2, Region: 1, Data: []byte{1}}))
+			require.Equal(t, fabric.Lost, completion(t, e).Status)
+			require.Zero(t, <-got)
+		})
+	}
 }
 
 // TestHostileTarget: answers that fit to no operation end the connection, and nothing else.
@@ -185,6 +206,7 @@ func TestHostileTarget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := alone(t, time.Minute, func(conn net.Conn) {
 				var header [remote.HeaderSize]byte
+				_, _ = conn.Write([]byte{admission})
 				if _, err := io.ReadFull(conn, header[:]); err == nil {
 					_, _ = conn.Write(answer)
 				}
@@ -216,6 +238,8 @@ func TestHostileInitiator(t *testing.T) {
 			here, there := net.Pipe()
 			done := make(chan error, 1)
 			go func() { done <- e.Serve(2, there) }()
+			_, err = io.ReadFull(here, make([]byte, 1))
+			require.NoError(t, err)
 			_, err = here.Write(frame)
 			require.NoError(t, err)
 			if name == "half" {

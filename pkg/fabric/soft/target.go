@@ -23,6 +23,9 @@ type incoming struct {
 	piece     []byte
 }
 
+// admission is the first byte of the target on a connection.
+const admission = 'a'
+
 const (
 	pieceSize  = 64 << 10
 	bufferSize = 64 << 10
@@ -40,6 +43,8 @@ func (e *Endpoint) Serve(peer fabric.NodeID, conn net.Conn) error {
 		return err
 	}
 	defer e.leave(in)
+	// The buffered writer sends it before the target waits for the first operation.
+	_ = in.writer.WriteByte(admission)
 	err := in.run()
 	if errors.Is(err, io.EOF) {
 		return nil
