@@ -50,6 +50,7 @@ func TestRun(t *testing.T) {
 			require.GreaterOrEqual(t, l.P99, l.Median)
 		}
 		require.Positive(t, p.WritesPerSecond)
+		require.Equal(t, p.Provider == "soft", p.Echo.Min > 0)
 	}
 	var table bytes.Buffer
 	require.NoError(t, r.WriteTable(&table))

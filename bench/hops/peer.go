@@ -62,9 +62,19 @@ func Peer(ctx context.Context, cfg memory.Config, in io.Reader, out io.Writer) e
 		defer cancel()
 		_, _ = io.Copy(io.Discard, in) // the parent has ended
 	}()
-	if _, err := fmt.Fprintln(out, "ready"); err != nil {
+	address, stop, err := serveEchoes(cfg)
+	if err != nil {
 		return err
 	}
+	defer func() { _ = stop() }() // the process ends
+	if _, err := fmt.Fprintln(out, "ready", address); err != nil {
+		return err
+	}
+	return answer(ctx, n, m)
+}
+
+// answer answers to writes until the context ends.
+func answer(ctx context.Context, n *memory.Node, m fabric.Memory) error {
 	var events fabric.Events
 	var word [8]byte
 	seen := uint64(0)

@@ -30,6 +30,7 @@ type Point struct {
 	Hop             Latency `json:"hop"`
 	Completion      Latency `json:"completion"`
 	WritesPerSecond float64 `json:"writes_per_s"`
+	Echo            Latency `json:"echo"` // over package rdmaconn; 0 where the provider carries no connections
 }
 
 // Report has the figures of a run.
@@ -47,10 +48,10 @@ func (r *Report) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode
 func (r *Report) WriteTable(out io.Writer) error {
 	fmt.Fprintf(out, "Two processes. Latencies with 8 bytes, writes/s with %d bytes and %d outstanding. Readers of shm spin for %v.\n\n", r.Size, r.Outstanding, r.Spin)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "provider\thop min us\tp50\tp99\tcompletion min us\tp50\tp99\twrites/s\t")
+	fmt.Fprintln(w, "provider\thop min us\tp50\tp99\tcompletion min us\tp50\tp99\twrites/s\techo min us\tp50\t")
 	for _, p := range r.Points {
-		fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t\n", p.Provider,
-			p.Hop.Min, p.Hop.Median, p.Hop.P99, p.Completion.Min, p.Completion.Median, p.Completion.P99, p.WritesPerSecond)
+		fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t%.1f\t%.1f\t\n", p.Provider,
+			p.Hop.Min, p.Hop.Median, p.Hop.P99, p.Completion.Min, p.Completion.Median, p.Completion.P99, p.WritesPerSecond, p.Echo.Min, p.Echo.Median)
 	}
 	return w.Flush()
 }

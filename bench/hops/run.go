@@ -6,10 +6,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -78,7 +78,7 @@ func (c *Config) measure(ctx context.Context, provider string) (p Point, err err
 	if len(c.Devices) > 0 {
 		cfg.Device = c.Devices[len(c.Devices)-1]
 	}
-	stop, err := c.spawn(cfg)
+	address, stop, err := c.spawn(cfg)
 	if err != nil {
 		return p, err
 	}
@@ -99,32 +99,36 @@ func (c *Config) measure(ctx context.Context, provider string) (p Point, err err
 	if p.Completion, err = w.sample(ctx, c.Count, w.completion); err != nil {
 		return p, err
 	}
-	p.WritesPerSecond, err = w.throughput(ctx, c)
+	if p.WritesPerSecond, err = w.throughput(ctx, c); err != nil {
+		return p, err
+	}
+	p.Echo, err = w.echoes(ctx, c.Count, cfg, address)
 	return p, err
 }
 
-// spawn starts the peer. stop ends it.
-func (c *Config) spawn(cfg memory.Config) (stop func() error, err error) {
+// spawn starts the peer, which answers to connections at an address. stop ends it.
+func (c *Config) spawn(cfg memory.Config) (address string, stop func() error, err error) {
 	args := append(slices.Clone(c.Program[1:]), "--dir", cfg.Dir, "--provider", cfg.Provider, "--spin", cfg.Spin.String(), "--device", cfg.Device)
 	cmd := exec.Command(c.Program[0], args...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	stop = func() error { return errors.Join(in.Close(), cmd.Wait()) }
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil && !(errors.Is(err, io.EOF) && line != "") {
-		return nil, errors.Join(fmt.Errorf("the peer has ended: %w", err), stop())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return "", nil, errors.Join(fmt.Errorf("the peer has ended: %w", err), stop())
 	}
-	return stop, nil
+	return strings.TrimSpace(strings.TrimPrefix(line, "ready")), stop, nil
 }
 
 // writer measures with an open node.

@@ -40,8 +40,8 @@
 // # Waiting
 //
 // Wait looks into the rings for Config.Spin at most before it sleeps, and for a shorter time after vain
-// attempts. A side that sleeps sets a word in the segment, looks once more, and waits for the bell; a side
-// that publishes looks at the word afterwards. While Wait spins, nobody rings. If its caller stays away, a
-// goroutine looks into the rings after a millisecond, and asks for the bell again. An idle endpoint uses no
-// CPU time except for two looks per Config.Timeout and connection.
+// attempts, until a longer look would have been enough. A side that sleeps sets a word in the segment, looks
+// once more, and waits for the bell; a side that publishes looks at the word afterwards. While Wait spins,
+// nobody rings. If its caller stays away, a goroutine looks into the rings after a millisecond, and asks for
+// the bell again. An idle endpoint uses no CPU time except for two looks per Config.Timeout and connection.
 package shm

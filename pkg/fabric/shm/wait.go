@@ -57,6 +57,9 @@ func (e *Endpoint) Wait(atMost time.Duration) {
 		select {
 		case <-e.wake:
 			if e.tell(true) {
+				if time.Since(start) < e.cfg.Spin {
+					e.spin = e.cfg.Spin // a longer look would have been enough
+				}
 				return
 			}
 		case <-timer.C:
@@ -84,7 +87,8 @@ func (e *Endpoint) tell(sleep bool) bool {
 	return found
 }
 
-// spinFor looks for a while. The time is shorter after vain attempts. Only the caller of Wait uses e.spin.
+// spinFor looks for a while. The time is shorter after vain attempts, until one would have succeeded. Only
+// the caller of Wait uses e.spin.
 func (e *Endpoint) spinFor(most time.Duration, start time.Time) bool {
 	if most == 0 {
 		return false
