@@ -22,10 +22,14 @@ type Listener struct {
 	mu      sync.Mutex
 	once    sync.Once
 	waiting map[token]chan net.Conn
+	backlog chan struct{} // has an element for each connection that Accept has not taken
 }
 
-// maxWaiting bounds the connections whose second half is missing.
-const maxWaiting = 1024
+// The bounds of the connections whose second half is missing, and of those that Accept has not taken.
+const (
+	maxWaiting = 1024
+	maxBacklog = 128
+)
 
 // Listen accepts connections whose set-up connections inner accepts. Close closes inner.
 func Listen(cfg Config, inner net.Listener) (*Listener, error) {
@@ -33,7 +37,7 @@ func Listen(cfg Config, inner net.Listener) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{cfg: cfg, inner: inner, ready: make(chan *Conn), closed: make(chan struct{}), waiting: map[token]chan net.Conn{}}
+	l := &Listener{cfg: cfg, inner: inner, ready: make(chan *Conn), closed: make(chan struct{}), waiting: map[token]chan net.Conn{}, backlog: make(chan struct{}, maxBacklog)}
 	l.running.Go(l.run)
 	return l, nil
 }
@@ -140,6 +144,12 @@ func (l *Listener) forget(t token, other chan net.Conn) error {
 // both makes a connection. The dialling side's first connection is this side's way in, and the other way
 // round.
 func (l *Listener) both(second, first net.Conn, ring int) error {
+	select {
+	case l.backlog <- struct{}{}:
+		defer func() { <-l.backlog }()
+	default:
+		return errors.Join(fmt.Errorf("rdmaconn: %d connections wait for Accept", maxBacklog), second.Close())
+	}
 	if err := errors.Join(first.SetDeadline(time.Time{}), second.SetDeadline(time.Time{})); err != nil {
 		return errors.Join(err, second.Close())
 	}

@@ -47,6 +47,13 @@ static int query_port(struct ibv_context *c, int gid, struct address *a) {
 	return 0;
 }
 
+// queue_depth is the size of a completion queue that the device can make, at most n.
+static int queue_depth(struct ibv_context *c, int n) {
+	struct ibv_device_attr a;
+	if (ibv_query_device(c, &a)) return 0;
+	return a.max_cqe < n ? a.max_cqe : n;
+}
+
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_cq *cq, int sends, int receives) {
 	struct ibv_qp_init_attr a = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .sq_sig_all = 1,
 		.cap = { .max_send_wr = sends, .max_recv_wr = receives, .max_send_sge = 1, .max_recv_sge = 1 } };
@@ -130,6 +137,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -145,10 +153,11 @@ type device struct {
 	gid     C.int
 	timeout C.int
 	port    C.struct_address // without qpn and psn
+	room    atomic.Int64     // of the completion queue, for more queue pairs
 }
 
-// queueDepth is the size of the completion queue. Queue pairs together have fewer work requests.
-const queueDepth = 1 << 14
+// queueDepth is the largest size of the completion queue.
+const queueDepth = 1 << 17
 
 func failed(what string, code C.int) error {
 	if code == 0 {
@@ -189,7 +198,9 @@ func openDevice(cfg *Config) (_ *device, err error) {
 	if err = failed("completion channel", C.nonblocking(d.channel.fd)); err != nil {
 		return nil, err
 	}
-	if d.cq, err = C.ibv_create_cq(d.context, queueDepth, nil, d.channel, 0); d.cq == nil {
+	depth := C.queue_depth(d.context, queueDepth)
+	d.room.Store(int64(depth))
+	if d.cq, err = C.ibv_create_cq(d.context, depth, nil, d.channel, 0); d.cq == nil {
 		return nil, orErrno("create completion queue", err)
 	}
 	return d, nil
@@ -291,7 +302,13 @@ type pair struct {
 	memory *memory
 }
 
+// newPair makes a queue pair. A completion queue that overflows would end all of them, so it has room for all
+// work requests.
 func (d *device) newPair(m *memory, sends, receives int) (*pair, error) {
+	if n := int64(sends + receives); d.room.Add(-n) < 0 {
+		d.room.Add(n)
+		return nil, errors.New("verbs: the completion queue has no room for another queue pair: use fewer regions or peers")
+	}
 	qp, err := C.create_qp(m.pd, d.cq, C.int(sends), C.int(receives))
 	if qp == nil {
 		return nil, orErrno("create queue pair", err)
