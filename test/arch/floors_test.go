@@ -57,7 +57,12 @@ var floors = map[string]int{
 
 	"internal/replica": 5,
 
-	"pkg/fabric/soft":      4,
+	"pkg/fabric/internal/remote": 4,
+	"pkg/fabric/shm":             5,
+	"pkg/fabric/verbs":           5,
+	"pkg/rdmaconn":               6,
+
+	"pkg/fabric/soft":      5,
 	"pkg/fabric/fabricsim": 4,
 
 	"internal/pause":         4,
@@ -113,6 +118,9 @@ var floors = map[string]int{
 	"bench/process":    8,
 	"bench/onesided":   9,
 	"bench/reproduce":  10,
+	"bench/memory":     8,
+	"bench/hops":       9,
+	"bench/replicas":   9,
 
 	"internal/cli":     10,
 	"bench/lab":        11,
@@ -166,7 +174,7 @@ var owners = map[string][]string{
 	"google.golang.org/grpc":              {"internal/registry", "internal/transport", "internal/wire"},
 	"google.golang.org/protobuf":          {"internal/transport", "internal/wire"},
 	"golang.org/x/sync":                   {"internal/backup", "internal/block/region", "internal/cli", "internal/client", "internal/client/route", "internal/collector", "internal/dev", "internal/fsck", "internal/mount/behind", "internal/mover", "internal/server", "internal/transport"},
-	"golang.org/x/sys":                    {"bench/ordering", "internal/bench", "internal/bench/compare", "internal/block/disk", "internal/block/diskcache", "internal/cli", "internal/dev", "internal/mount", "internal/mount/mountpoint", "internal/mount/serve", "internal/wal", "test/cluster", "test/wan"},
+	"golang.org/x/sys":                    {"bench/ordering", "internal/bench", "internal/bench/compare", "internal/block/disk", "internal/block/diskcache", "internal/cli", "internal/dev", "internal/mount", "internal/mount/mountpoint", "internal/mount/serve", "internal/wal", "pkg/fabric/shm", "test/cluster", "test/wan"},
 	"golang.org/x/time":                   {"internal/block/disk", "internal/block/region", "internal/daemon", "internal/server", "internal/transport"},
 	"gonum.org/v1/plot":                   {"bench/figures"},
 	"github.com/prometheus/client_golang": {"internal/metrics"},
