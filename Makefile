@@ -25,7 +25,7 @@ GORELEASER := v2.15.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/globalfs/tools
 
 # What has goroutines of its own is also tested with the race detector: those first that take the longest.
-CONCURRENT := $(addprefix ./internal/,dev registry block/region mount daemon block/disk transport block/objects fsck wal block/diskcache block client collector driver mover server) ./pkg/fabric/soft ./pkg/multicast/tram ./test/bubble ./test/wan
+CONCURRENT := $(addprefix ./internal/,dev registry block/region mount daemon block/disk transport block/objects fsck wal block/diskcache block client collector driver mover server) ./pkg/fabric/soft ./pkg/fabric/shm ./pkg/rdmaconn ./pkg/multicast/tram ./test/bubble ./test/wan
 # Of these the ones that have no more to test without it, and take seconds.
 RACED := daemon|dev|mount|registry|block/disk|block/diskcache|block/objects|fsck|transport|wal
 
@@ -73,7 +73,7 @@ bench: lab ## three server processes and a mount beside loopback FUSE and the di
 ##@ Development
 
 .PHONY: test
-test: none-skipped deps vet arch unit race wan processes cluster ## everything: on a bare machine it first installs what is missing
+test: none-skipped deps vet arch unit race wan processes rdma cluster ## everything: on a bare machine it first installs what is missing
 	@$(GOTEST) -report
 
 .PHONY: none-skipped
@@ -121,6 +121,10 @@ processes: ## posix, storage and loss of power beside each other: they mostly wa
 wan: ## the WAN laboratory: hosts as network namespaces, with delays, loss and cuts (root)
 	$(GOTEST) -count=1 -timeout 5m ./test/wan
 
+.PHONY: rdma
+rdma: ## RDMA: on a device of this machine, or with RDMA_VM=1 in a virtual machine with soft-RoCE (rdma-vm in PATH)
+	$(GOTEST) -count=1 -timeout 15m ./test/rdma
+
 .PHONY: chaos
 chaos: deps ## nine servers in a WAN laboratory for CHAOS=30m, with all that goes wrong in one (also steps this machine's clock)
 	go test -count=1 -v -timeout 0 ./test/chaos -chaos.duration $(CHAOS) -chaos.clock -chaos.figures $(CURDIR)/bin/chaos
@@ -162,6 +166,11 @@ lint: vet $(TOOLS)/staticcheck@$(STATICCHECK) $(TOOLS)/golangci-lint@$(GOLANGCI)
 	$(TOOLS)/staticcheck@$(STATICCHECK) ./...
 	$(TOOLS)/golangci-lint@$(GOLANGCI) run
 	@go test -count=1 -v -run TestSizes ./test/arch
+
+.PHONY: docs
+docs: ## bin/site: the pages as a static site; a broken link is an error
+	@deploy/deps.sh python '$(TOOLS)/mkdocs' deploy/docs/requirements.txt
+	deploy/docs/build.sh '$(TOOLS)/mkdocs/bin/mkdocs'
 
 .PHONY: vulncheck
 vulncheck: $(TOOLS)/govulncheck@$(GOVULNCHECK) ## known vulnerabilities in what the binaries link (asks vuln.go.dev)

@@ -6,6 +6,7 @@
 #   deploy/deps.sh test           that, a C compiler, systemd-analyze, the file system testers pjdfstest and fsx,
 #                                 an S3 server, and etcd
 #   deploy/deps.sh tool F M@V     the Go program of module M, version V, as file F
+#   deploy/deps.sh python D R     the Python packages of the requirements file R, as the environment D
 #
 # A tool that cannot be installed without root or network is named with the command that installs it.
 # For run and test the script then goes on: the mount names the missing helper, and tests without their
@@ -145,6 +146,18 @@ need_tool() {
 	rmdir "$dir"
 }
 
+# need_python makes an environment with Python packages in their published form, once.
+need_python() {
+	local dir="$1" requirements="$2"
+	[ -x "$dir/bin/python" ] && cmp -s "$requirements" "$dir/requirements.txt" && return 0
+	python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv || return 1
+	say "installing the packages of $requirements (once, into $dir)"
+	rm -rf "$dir"
+	python3 -m venv "$dir"
+	retried "$dir/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: --no-deps --requirement "$requirements" || return 1
+	cp "$requirements" "$dir/requirements.txt"
+}
+
 # need_s3 builds an S3 server, once.
 need_s3() {
 	need_tool "$cache/tools/$s3_server" "github.com/versity/versitygw/cmd/$s3_server" || without "S3 server"
@@ -191,8 +204,9 @@ test)
 	[ "$(ls "$cache/tools")" = "$had" ] || go clean -testcache
 	;;
 tool) need_tool "$2" "$3" ;;
+python) need_python "$2" "$3" ;;
 *)
-	say "usage: deploy/deps.sh go | run | test | tool FILE MODULE@VERSION"
+	say "usage: deploy/deps.sh go | run | test | tool FILE MODULE@VERSION | python DIR REQUIREMENTS"
 	exit 2
 	;;
 esac

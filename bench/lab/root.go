@@ -24,7 +24,7 @@ func newRoot() *cobra.Command {
 		Use:   "globalfs-lab",
 		Short: "The laboratory of GlobalFS: its protocols measured by themselves, and beside others",
 		Long: `globalfs-lab measures what GlobalFS is made of: its atomic multicast beside other protocols in virtual networks, commands
-of several partitions with and without it, TRAM and Heron on one-sided memory, batching, pipelining and packing, the same multicast in real
+of several partitions with and without it, TRAM and Heron on one-sided memory, that memory between two processes, batching, pipelining and packing, the same multicast in real
 processes, and whole clusters in a wide-area network inside this machine. reproduce makes one report of the papers. Results are tables on standard output, or JSON with --output json; progress goes to standard error.
 
 Exit codes: 0 done, 1 failed, 3 a value is wrong, 128 the command line does not parse. Each flag can be an environment
@@ -32,6 +32,7 @@ variable, such as GLOBALFS_LAB_DURATION for --duration.`,
 		Example: `  globalfs-lab multicast --quick
   globalfs-lab cross --quick
   globalfs-lab tram --quick
+  globalfs-lab fabric --providers shm
   globalfs-lab batching --quick
   globalfs-lab packing
   globalfs-lab heron --quick
@@ -41,7 +42,7 @@ variable, such as GLOBALFS_LAB_DURATION for --duration.`,
   globalfs-lab geo --settings embedded,loopback --clients 1 --duration 500ms`,
 	}
 	command.Prepare(root)
-	root.AddCommand(newMulticast(), newCross(), newTram(), newHeron(), newPacking(), newReproduce(), newBatching(), newProcesses(), newGeo(), newMount())
+	root.AddCommand(newMulticast(), newCross(), newTram(), newFabric(), newHeron(), newPacking(), newReproduce(), newBatching(), newProcesses(), newGeo(), newMount())
 	return root
 }
 

@@ -35,6 +35,7 @@ Time is virtual and prices are stated, so equal seeds give equal figures. Everyt
 Everything takes about two minutes.`,
 		Example: `  globalfs-lab tram --out bench/results
   globalfs-lab tram --quick
+  globalfs-lab tram processes --kill
   globalfs-lab tram --trees breadth --destinations 1,8 --outstanding 1,4,16,64 --beside primcast --output json`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -54,6 +55,7 @@ Everything takes about two minutes.`,
 	flags.BoolVar(&f.quick, "quick", false, "two loads, short: seconds")
 	flags.StringVar(&f.out, "out", "", "directory for tram.json and tram.txt")
 	f.output.Register(cmd)
+	cmd.AddCommand(newTramProcesses())
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -24,6 +25,7 @@ type Watching struct {
 	Mark     uint64        // of From, from a replica: a partition may lose entries and order others
 	Linger   time.Duration // without a change that interests the client, the replica waits so long with its answer
 	Interest Interest      // nil: no change is urgent
+	Attrs    bool          // the client also wants changes of attributes (meta.ChangedAttr)
 	// Recalls asks for the directories that the session is to return (package delegation), and for no
 	// changes. A recall is urgent.
 	Recalls bool
@@ -34,10 +36,26 @@ func (w *Watching) Append(b []byte) []byte {
 	b = varint.AppendUint(varint.AppendUint(varint.AppendUint(b, w.History), w.From), w.Mark)
 	b = varint.AppendUint(b, uint64(w.Linger/time.Millisecond))
 	b = varint.AppendBytes(b, w.Interest)
-	if w.Recalls {
-		b = varint.AppendUint(b, varint.Bit(true))
+	if flags := flagsOf(w.Attrs, w.Recalls); flags != 0 { // older replicas know only withAttrs, or no flags
+		b = append(b, flags)
 	}
 	return b
+}
+
+// Flags behind the other fields of Watching and Changes.
+const (
+	withAttrs   = byte(1)
+	withRecalls = byte(2)
+)
+
+func flagsOf(attrs, recalls bool) (flags byte) {
+	if attrs {
+		flags |= withAttrs
+	}
+	if recalls {
+		flags |= withRecalls
+	}
+	return flags
 }
 
 // DecodeWatching reads a Watching that Append has written. It ignores further bytes: a newer client may send
@@ -47,11 +65,12 @@ func DecodeWatching(b []byte) (Watching, error) {
 	w := Watching{History: r.Uint64(), From: r.Uint64(), Mark: r.Uint64()}
 	w.Linger = time.Duration(r.Uint(uint64(maxLinger/time.Millisecond))) * time.Millisecond
 	w.Interest = slices.Clone(r.Bytes())
+	if r.Len() > 0 { // older clients send no flags
+		flags := r.Uint8()
+		w.Attrs, w.Recalls = flags&withAttrs != 0, flags&withRecalls != 0
+	}
 	if len(w.Interest) > MaxInterest {
 		r.Fail()
-	}
-	if r.Err() == nil && r.Len() > 0 {
-		w.Recalls = r.Uint64() == 1
 	}
 	if r.Err() != nil {
 		return Watching{}, fmt.Errorf("watch: %w", r.Err())
@@ -59,37 +78,40 @@ func DecodeWatching(b []byte) (Watching, error) {
 	return w, nil
 }
 
-// Interest is a set of directories as bits: a client names the directories with urgent changes. It may have
-// more directories than were added, never less.
+// Interest is a set of inodes as bits: a client names the directories and, if it wants changes of attributes,
+// the inodes with urgent changes. It may have more inodes than were added, never less.
 type Interest []byte
 
-// NewInterest returns an empty set with room for n directories.
+// NewInterest returns an empty set with room for n inodes.
 func NewInterest(n int) Interest {
 	size := 8
-	for size < n && size < MaxInterest { // a byte for each directory
+	for size < n && size < MaxInterest { // a byte for each inode
 		size *= 2
 	}
 	return make(Interest, size)
 }
 
-func (s Interest) bit(dir posix.Ino) (index uint64, mask byte) {
+// AllInterest returns the set of all inodes.
+func AllInterest() Interest { return bytes.Repeat([]byte{0xff}, 8) }
+
+func (s Interest) bit(ino posix.Ino) (index uint64, mask byte) {
 	const spread = 0x9e3779b97f4a7c15
-	at := uint64(dir) * spread >> 16 % uint64(8*len(s))
+	at := uint64(ino) * spread >> 16 % uint64(8*len(s))
 	return at / 8, 1 << (at % 8)
 }
 
-// Add adds a directory.
-func (s Interest) Add(dir posix.Ino) {
-	i, mask := s.bit(dir)
+// Add adds an inode.
+func (s Interest) Add(ino posix.Ino) {
+	i, mask := s.bit(ino)
 	s[i] |= mask
 }
 
-// Has reports whether a directory may be in the set.
-func (s Interest) Has(dir posix.Ino) bool {
+// Has reports whether an inode may be in the set.
+func (s Interest) Has(ino posix.Ino) bool {
 	if len(s) == 0 {
 		return false
 	}
-	i, mask := s.bit(dir)
+	i, mask := s.bit(ino)
 	return s[i]&mask != 0
 }
 
@@ -111,6 +133,7 @@ type Changes struct {
 	Mark    uint64 // of To
 	Lost    bool   // the replica does not have them any more: anything may have changed
 	List    []Change
+	Attrs   bool // the list has the changes of attributes, too: the client has asked for these, and the replica knows of them
 
 	Recalled []posix.Ino // with Watching.Recalls: directories that the session is to return
 }
@@ -130,10 +153,14 @@ func (c *Changes) Append(b []byte) []byte {
 		b = varint.AppendBytes(b, x.Name)
 		last = x.Place
 	}
-	if len(c.Recalled) == 0 {
+	flags := flagsOf(c.Attrs, len(c.Recalled) > 0)
+	if flags == 0 { // older clients have asked for nothing of it
 		return b
 	}
-	b = varint.AppendUint(b, uint64(len(c.Recalled)))
+	b = append(b, flags)
+	if len(c.Recalled) > 0 {
+		b = varint.AppendUint(b, uint64(len(c.Recalled)))
+	}
 	for _, dir := range c.Recalled {
 		b = varint.AppendUint(b, dir)
 	}
@@ -157,13 +184,22 @@ func DecodeChanges(b []byte) (Changes, error) {
 		last = x.Place
 		c.List = append(c.List, x)
 	}
-	if r.Err() == nil && r.Len() > 0 {
-		for n := r.Count(); n > 0 && r.Err() == nil; n-- {
-			c.Recalled = append(c.Recalled, posix.Ino(r.Uint64()))
+	if r.Len() > 0 {
+		flags := r.Uint8()
+		c.Attrs = flags&withAttrs != 0
+		if flags&withRecalls != 0 {
+			c.Recalled = readInodes(r)
 		}
 	}
 	if r.Err() != nil {
 		return Changes{}, fmt.Errorf("changes: %w", r.Err())
 	}
 	return c, nil
+}
+
+func readInodes(r *varint.Reader) (all []posix.Ino) {
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		all = append(all, posix.Ino(r.Uint64()))
+	}
+	return all
 }

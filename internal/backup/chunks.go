@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"slices"
 
 	"github.com/globalfs/globalfs/internal/kv"
+	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
@@ -50,6 +52,28 @@ func (r *Repository) save(ctx context.Context, keys *kv.Store, p *Partition) (ad
 }
 
 // load puts the keys of a partition into an empty store.
+// ReadState reads the saved state of a partition into a store. The backup must be of the cluster with an
+// identity.
+func (r *Repository) ReadState(ctx context.Context, id, identity string, partition uint16, keys *kv.Store) (*Manifest, error) {
+	m, err := r.Find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if m.Identity != identity {
+		return nil, fmt.Errorf("%s: backup %s is of the cluster that was born at %s, and the directories are of the one that was born at %s: give a backup of that one", r.where, m.ID, m.Identity, identity)
+	}
+	i := slices.IndexFunc(m.Partitions, func(p Partition) bool { return p.ID == partition })
+	if i < 0 {
+		return nil, fmt.Errorf("%s: backup %s has no partition %d: give another backup", r.where, m.ID, partition)
+	}
+	return m, r.load(ctx, &m.Partitions[i], keys)
+}
+
+// ReadBlock reads a block, and verifies it.
+func (r *Repository) ReadBlock(ctx context.Context, id posix.BlockID) ([]byte, error) {
+	return r.block(ctx, id)
+}
+
 func (r *Repository) load(ctx context.Context, p *Partition, keys *kv.Store) error {
 	count := uint64(0)
 	for _, hash := range p.Chunks {

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,11 +33,16 @@ type Cluster interface {
 	Mark(ctx context.Context, partition uint16, number uint64, release bool) (newest uint64, err error)
 	// State returns the saved state of a partition, as meta.Snapshot writes it, from one of its replicas.
 	State(ctx context.Context, partition uint16, number uint64, into io.Writer) error
-	// Block returns the content of a block that a partition holds.
+	// Block returns the content of a block that a partition holds. The error is ErrLost if no copy is left
+	// and the backup is to be made without it.
 	Block(ctx context.Context, partition uint16, id posix.BlockID) ([]byte, error)
 	// PutBlock stores a block for a partition.
 	PutBlock(ctx context.Context, partition uint16, id posix.BlockID, data []byte) error
 }
+
+// ErrLost is the error of Cluster.Block for a block without a copy. Only a cluster that is recovered from the
+// directories of stopped servers has such blocks.
+var ErrLost = errors.New("no copy of the block is left")
 
 // parallel bounds the blocks that are copied at a time.
 const parallel = 16
@@ -242,6 +248,7 @@ func (r *Repository) saveBlocks(ctx context.Context, c Cluster, partition uint16
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	var added atomic.Uint64
+	var mu sync.Mutex // guards m.Lost
 	for id := range meta.Held(keys) {
 		if ctx.Err() != nil {
 			break
@@ -251,6 +258,12 @@ func (r *Repository) saveBlocks(ctx context.Context, c Cluster, partition uint16
 			defer o.Progress.Add(1)
 			n, err := r.copyBlock(ctx, c, partition, id)
 			added.Add(n)
+			if errors.Is(err, ErrLost) {
+				mu.Lock()
+				defer mu.Unlock()
+				m.Lost = append(m.Lost, id.String())
+				return nil
+			}
 			return err
 		})
 	}

@@ -48,6 +48,8 @@ type Manifest struct {
 	BlockCount uint64      `json:"block_count"`
 	NewBytes   uint64      `json:"new_bytes"` // that this backup has added to the repository
 	Bytes      uint64      `json:"bytes"`     // of the metadata
+	// Lost are the blocks of the files without a copy, in a backup of a recovered cluster.
+	Lost []string `json:"lost_blocks,omitempty"`
 }
 
 // Partition is the state of a partition in a backup.

@@ -33,6 +33,7 @@ type Report struct {
 	Read     uint64   `json:"blocks_read"`       // of these, read back from the repository or put into a cluster
 	Finished int      `json:"commands_finished"` // of several partitions: that were open, and are executed by a restore
 	Aborted  int      `json:"commands_aborted"`
+	Lost     uint64   `json:"blocks_lost,omitempty"` // without a copy when the backup was made
 	Problems []string `json:"problems"`
 }
 
@@ -52,7 +53,7 @@ func (x *opened) close() error {
 	return errors.Join(append(errs, os.RemoveAll(x.dir))...)
 }
 
-// partitionDir is where a partition is, below the directory of opened and of a server.
+// partitionDir returns the directory of a partition in dir, which is the directory of a server or of opened.
 func partitionDir(dir string, p uint16) string {
 	return filepath.Join(dir, topology.PartitionDir(p))
 }
@@ -155,12 +156,21 @@ func (r *Repository) eachBlock(ctx context.Context, x *opened, o *Options, do fu
 	}()
 	o.Progress.Count(x.manifest.BlockCount, "blocks", "reading the blocks")
 	var read atomic.Uint64
+	lost := map[string]bool{}
+	for _, id := range x.manifest.Lost {
+		lost[id] = true
+	}
 	for p, s := range x.stores {
 		for id := range meta.Held(s) {
 			if ctx.Err() != nil {
 				break
 			}
 			x.Report.Blocks++
+			if lost[id.String()] {
+				x.Report.Lost++
+				o.Progress.Add(1)
+				continue
+			}
 			g.Go(func() error {
 				defer o.Progress.Add(1)
 				data, err := r.block(ctx, id)

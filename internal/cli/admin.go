@@ -33,7 +33,7 @@ hear of them and do the work in the background: 'globalfs status' shows it. In a
   globalfs admin move-leader 0 eu-west-1a`,
 	}
 	command.Group(cmd)
-	cmd.AddCommand(newAdminJoin(logging), newAdminDrain(logging), newAdminRemove(logging), newAdminMoveLeader(logging), newAdminReplace(logging), newAdminForget(logging))
+	cmd.AddCommand(newAdminJoin(logging), newAdminDrain(logging), newAdminRemove(logging), newAdminMoveLeader(logging), newAdminReplace(logging), newAdminRecover(), newAdminForget(logging))
 	return cmd
 }
 

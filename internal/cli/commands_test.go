@@ -47,8 +47,8 @@ func TestEachCommandHelps(t *testing.T) {
 		}
 		said := fails(t, command.ExitUsage, append(strings.Fields(name), "--no-such-flag")...)
 		require.Equal(t, "globalfs: unknown flag: --no-such-flag; see 'globalfs "+name+" --help'\n", said)
-		said = fails(t, command.ExitUsage, append(strings.Fields(name), "--log-levle", "info")...)
-		require.Contains(t, said, "--log-levle, did you mean --log-level?; see 'globalfs "+name+" --help'", name)
+		said = fails(t, command.ExitUsage, append(strings.Fields(name), "--log-levek", "info")...)
+		require.Contains(t, said, "--log-levek, did you mean --log-level?; see 'globalfs "+name+" --help'", name)
 		if slices.Contains(streams, name) {
 			continue
 		}
@@ -101,6 +101,7 @@ func jsonCommands(dir string) map[string]struct {
 		"admin remove":            {"a " + missing, command.ExitInput},
 		"admin move-leader":       {"0 a " + missing, command.ExitInput},
 		"admin replace":           {"0 a " + missing, command.ExitInput},
+		"admin recover":           {"--data-dir " + filepath.Join(dir, "none"), command.ExitFailure},
 		"admin forget":            {"other " + missing, command.ExitInput},
 		"bench micro":             {"--clients 0", command.ExitInput},
 		"bench regions":           {"--cycles 0", command.ExitInput},
@@ -108,10 +109,10 @@ func jsonCommands(dir string) map[string]struct {
 		"bench file":              {"--rounds 0", command.ExitInput},
 		"bench mount":             {filepath.Join(dir, "none"), command.ExitInput},
 	}
-	for _, name := range []string{"where", "info", "du", "summary", "token", "sync", "gc"} { // of a path that is on no mount
+	for _, name := range []string{"where", "info", "du", "summary", "warmup", "token", "sync", "gc"} { // of a path that is on no mount
 		lines[name] = line{filepath.Join(dir, "cluster.yaml"), command.ExitFailure}
 	}
-	for _, name := range []string{"du", "summary"} { // of any path
+	for _, name := range []string{"du", "summary", "warmup"} { // of any path
 		lines[name] = line{dir, command.ExitOK}
 	}
 	return lines

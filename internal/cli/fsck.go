@@ -55,9 +55,7 @@ Exit codes: 0 clean, 4 there are errors, 8 the check could not be made.`,
 			}
 			return command.UsageError(errors.New("fsck: give one MOUNTPOINT, or --data-dir DIR of a cluster that has stopped"))
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(cmd, args)
-		},
+		RunE: f.run,
 	}
 	cmd.Flags().StringVar(&f.dir, "data-dir", "", "the data directory of a cluster that has stopped")
 	cmd.Flags().BoolVar(&f.blocks, "blocks", false, "look for all blocks, not only for some")

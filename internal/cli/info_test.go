@@ -113,6 +113,34 @@ func TestDu(t *testing.T) {
 	require.Contains(t, fails(t, command.ExitFailure, "du", filepath.Join(dir, "none")), "no such file")
 }
 
+// warmup reads all files below its paths, and goes on after one that cannot be read.
+func TestWarmup(t *testing.T) {
+	root, _ := mountHere(t)
+	dir := filepath.Join(root, "projects")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	tree(t, dir)
+	var found usage
+	require.NoError(t, json.Unmarshal([]byte(run(t, "summary", "-o", "json", dir)), &found))
+	var done warmed
+	require.NoError(t, json.Unmarshal([]byte(run(t, "warmup", "-o", "json", dir)), &done))
+	require.GreaterOrEqual(t, done.Bytes, found.Size)
+	require.NotZero(t, done.Files)
+	files := done.Files
+	require.Regexp(t, `^\d+ files, \S+ KiB, in \S+ s\n$`, run(t, "warmup", dir))
+	require.Contains(t, fails(t, command.ExitFailure, "warmup", filepath.Join(dir, "none"), dir), "no such file")
+	require.Contains(t, fails(t, command.ExitUsage, "warmup"), "give the PATH")
+
+	w, ctx := &warming{}, t.Context()
+	require.Error(t, w.run(ctx, []string{filepath.Join(dir, "none"), dir}))
+	require.Equal(t, files, w.files.Load(), "the other path was read")
+	require.Equal(t, "MiB", w.state(ctx).Unit)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	w = &warming{}
+	require.ErrorIs(t, w.run(ended, []string{dir}), context.Canceled)
+	require.Zero(t, w.bytes.Load())
+}
+
 // The end of the context ends a walk of any number of directories.
 func TestWalkIsInterrupted(t *testing.T) {
 	dir := t.TempDir()

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/meta"
@@ -15,24 +14,23 @@ type Attributes struct {
 	common
 }
 
-// attr returns the attributes of an inode.
+// attr queries the attributes of an inode.
 func (c *common) attr(ctx context.Context, ino posix.Ino) (posix.Attr, error) {
-	a, err := c.router.Query(ctx, &meta.Command{Op: meta.OpGetAttr, Ino: ino}, route.Inode(ino))
-	return a.Attr, err
+	for try := 1; ; try++ {
+		a, err := c.router.Query(ctx, &meta.Command{Op: meta.OpGetAttr, Ino: ino}, route.Inode(ino))
+		if err == nil && c.leases.described(&a) && try < maxRereads {
+			continue
+		}
+		return a.Attr, err
+	}
 }
 
 // GetAttr returns the attributes of an inode: ESTALE if it is gone.
 func (a *Attributes) GetAttr(ctx context.Context, ino posix.Ino) (posix.Attr, error) {
-	return a.attr(ctx, ino)
-}
-
-// RecentDir returns the attributes of a directory after this client's last change of a name in it, and the
-// age of the attributes. ok is false if the client sent that change most ago or earlier, or is linearizable.
-func (a *Attributes) RecentDir(dir posix.Ino, most time.Duration) (attr posix.Attr, age time.Duration, ok bool) {
-	if a.cfg.Linearizable {
-		return attr, 0, false
+	if known, ok := a.leases.attr(ctx, ino); ok {
+		return known, nil
 	}
-	return a.dirs.recent(dir, most)
+	return a.attr(ctx, ino)
 }
 
 // SetAttr sets the attributes that set names (meta.SetMode and the like) to those in attr.
@@ -41,9 +39,6 @@ func (a *Attributes) SetAttr(ctx context.Context, cred posix.Cred, ino posix.Ino
 		return a.attr(ctx, ino)
 	}
 	r, err := a.router.Update(ctx, &meta.Command{Op: meta.OpSetAttr, Cred: cred, Ino: ino, Set: set, Attr: attr}, route.Inode(ino))
-	if err != nil || r.Attr.Mode.IsDir() {
-		a.dirs.forget()
-	}
 	return r.Attr, err
 }
 
@@ -66,14 +61,12 @@ func (a *Attributes) SetXattr(ctx context.Context, cred posix.Cred, ino posix.In
 	}
 	cmd := &meta.Command{Op: meta.OpSetXattr, Cred: cred, Ino: ino, Name: name, Data: value, Flags: flags}
 	_, err := a.router.Update(ctx, cmd, route.Inode(ino))
-	a.dirs.forget()
 	return err
 }
 
 // RemoveXattr removes an extended attribute: ENODATA if there is none.
 func (a *Attributes) RemoveXattr(ctx context.Context, cred posix.Cred, ino posix.Ino, name string) error {
 	_, err := a.router.Update(ctx, &meta.Command{Op: meta.OpRemoveXattr, Cred: cred, Ino: ino, Name: name}, route.Inode(ino))
-	a.dirs.forget()
 	return err
 }
 

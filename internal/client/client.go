@@ -43,8 +43,8 @@ type Config struct {
 	Hard   bool
 	Renew  time.Duration // between renewals of sessions: well below the lease of the replicas
 	Logger *slog.Logger  // nil: slog.Default()
-	// CacheNames caches names as long as a replica reports the changes of their partition. Lookups of absent
-	// names then need no call. A linearizable client caches no names.
+	// CacheNames caches names and attributes as long as a replica reports the changes of their partition.
+	// Lookups of known names then need no call. A linearizable client caches neither.
 	CacheNames bool
 	// Delegate lets the client hold the directories that it makes: it answers changes there before the
 	// servers have ordered them (package delegate). A linearizable client holds none.
@@ -117,7 +117,6 @@ type common struct {
 	cfg     *Config
 	router  *router
 	notices *notice.Log
-	dirs    *directories
 	leases  *leases
 }
 
@@ -130,7 +129,7 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	part := common{cfg: &cfg, notices: notice.New(cfg.Logger), dirs: newDirectories(), leases: newLeases(&cfg)}
+	part := common{cfg: &cfg, notices: notice.New(cfg.Logger), leases: newLeases(&cfg)}
 	routes, err := route.New(route.Config{
 		Cluster: cfg.Cluster, Region: cfg.Region, Caller: cfg.Caller, Linearizable: cfg.Linearizable,
 		Timeout: cfg.Timeout, Hard: cfg.Hard, Renew: cfg.Renew, Notices: part.notices,
@@ -141,6 +140,10 @@ func New(cfg Config) (*Client, error) {
 	}
 	part.leases.router = routes
 	part.router = &router{Router: routes, delegations: newDelegations(&cfg, routes, part.notices.Rarely)}
+	part.leases.delegations = part.router.delegations
+	if cfg.Resume != nil {
+		part.leases.resume(cfg.Resume.Streams)
+	}
 	blocks := newBlocks(part)
 	reader := newReader(part, blocks)
 	copier := newCopier(part, blocks, reader)
@@ -193,16 +196,6 @@ func (c *Client) Proofs() ask.Proofs { return c.router.Proofs() }
 // Observe adopts the proofs of another client. Every operation that begins after Observe sees all updates
 // that the other client has seen.
 func (c *Client) Observe(p ask.Proofs) { c.router.Observe(p) }
-
-// OnChange sets f, which the client calls after another client has changed a name in a directory that this
-// client has used lately. f must not wait for operations of this client. OnChange needs Config.CacheNames.
-func (c *Client) OnChange(f func(dir posix.Ino, name string)) {
-	changed := func(dir posix.Ino, name string) {
-		c.dirs.changedElsewhere(dir)
-		f(dir, name)
-	}
-	c.leases.changed.Store(&changed)
-}
 
 // Token returns the proofs of the client as text. Another client that waits for the token reads no older
 // state.

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,7 @@ type delegations struct {
 
 	held   atomic.Int64  // logs
 	losses atomic.Uint64 // events in which operations were lost
+	freed  atomic.Uint64 // events in which the client has ceased to own inodes
 	counts struct{ logged, recalls, lost atomic.Uint64 }
 
 	mu    sync.Mutex
@@ -132,6 +134,18 @@ func (d *delegations) covers(ino posix.Ino) bool {
 	return l != nil && l.log.Covers(ino)
 }
 
+// owns reports whether the client holds an inode, or may have changed the inode without an acknowledgement of
+// the change: what replicas tell of its state may be old.
+func (d *delegations) owns(ino posix.Ino) bool {
+	if d.isIdle() {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := d.of(ino)
+	return l != nil && (l.log.Covers(ino) || l.log.Knows(ino))
+}
+
 // changes returns a number that grows with each change in the logs.
 func (d *delegations) changes() (n uint64) {
 	if d.isIdle() {
@@ -147,13 +161,42 @@ func (d *delegations) changes() (n uint64) {
 
 // Query is route.Router.Query, or the answer of a log.
 func (r *router) Query(ctx context.Context, cmd *meta.Command, to route.Target) (route.Answer, error) {
-	if d := r.delegations; !d.isIdle() {
-		a, answered, err := d.query(ctx, cmd)
-		if answered || err != nil {
+	d := r.delegations
+	if d.isIdle() {
+		return r.Router.Query(ctx, cmd, to)
+	}
+	a, answered, err := d.query(ctx, cmd)
+	if answered || err != nil {
+		return a, err
+	}
+	for {
+		freed := d.freed.Load()
+		a, err := r.Router.Query(ctx, cmd, to)
+		if err == nil {
+			d.hide(cmd.Op, &a)
+		}
+		if err != nil || d.freed.Load() == freed {
 			return a, err
 		}
+		// The answer may be older than changes of inodes that the client owned until a moment ago.
 	}
-	return r.Router.Query(ctx, cmd, to)
+}
+
+// hide leaves only the numbers and the types of children that the client owns in the answer of a replica for
+// their directory, as for children in another partition: the client asks for their attributes.
+func (d *delegations) hide(op meta.Op, a *route.Answer) {
+	switch op {
+	case meta.OpLookup:
+		if a.Attr.Nlink > 0 && d.owns(a.Attr.Ino) {
+			a.Attr, a.Number = posix.Attr{Ino: a.Attr.Ino, Mode: a.Attr.Mode.Type()}, uint64(a.Partition)
+		}
+	case meta.OpReadDir:
+		for i := range a.Entries {
+			if e := &a.Entries[i]; e.Attr.Nlink > 0 && d.owns(e.Attr.Ino) {
+				e.Attr, e.At = posix.Attr{Ino: e.Attr.Ino, Mode: e.Attr.Mode.Type()}, a.Partition
+			}
+		}
+	}
 }
 
 // query answers a query of held objects, and waits before a query of objects with changes that are not
@@ -617,6 +660,7 @@ func (d *delegations) free(l *logOf) {
 // end removes a log. The caller holds mu.
 func (d *delegations) end(l *logOf) {
 	l.ended = true
+	d.freed.Add(1)
 	delete(d.logs, l.id)
 	d.held.Add(-1)
 	d.release(l.log.Pending())
@@ -714,6 +758,9 @@ func (d *delegations) acknowledge(life context.Context, l *logOf, done *delegati
 	d.mu.Lock()
 	ops, on := l.log.Acknowledge(done)
 	d.release(ops)
+	if slices.ContainsFunc(ops, func(o delegation.Op) bool { return o.Return != 0 }) || l.log.Len() == 0 {
+		d.freed.Add(1)
+	}
 	l.oldest = time.Now()
 	close(l.moved)
 	l.moved = make(chan struct{})

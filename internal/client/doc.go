@@ -1,5 +1,5 @@
 // Package client is a client of the file system: operations on names, attributes, open files, content, locks
-// and placements, and block I/O (thesis 3.5.1, 3.8; DESIGN 5.1, 5.2). Package route carries its commands:
+// and placements, and block I/O (thesis 3.5.1, 3.8). Package route carries its commands:
 // sessions, choice of replicas, vector clock. Mounts stand on this package. All methods may be called
 // concurrently.
 //

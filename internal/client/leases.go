@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Constants of the cache of names.
+// Constants of the cache of names and attributes.
 const (
 	// watchLinger is the longest time that a replica waits with its answer. If a replica is silent for longer
 	// than that and some time for the network, the client stops to use cached names.
@@ -29,6 +29,9 @@ const (
 	watchPause = time.Millisecond
 	// watchAgain is the pause after a replica has failed, and watchLater that after one that cannot watch.
 	watchAgain, watchLater = 200 * time.Millisecond, time.Minute
+	// catchUp is the longest time that a look waits for the stream if the client has seen more than the
+	// stream has reported. Then a replica is asked.
+	catchUp = 5 * time.Millisecond
 )
 
 // After this number of lookups of absent names in a directory, the client asks for all its names, up to this
@@ -38,11 +41,15 @@ var listings = []struct {
 	names  uint64
 }{{8, 512}, {128, meta.MaxEntries - 1}}
 
-// leases caches names as long as replicas report the changes of their partitions (package lease).
+// leases caches names and attributes as long as replicas report the changes of their partitions (package
+// lease).
 type leases struct {
-	router  *route.Router
-	changed atomic.Pointer[func(dir posix.Ino, name string)] // nil: no caller wants the changes
-	held    []*held                                          // by partition; nil: nothing is cached
+	router *route.Router
+	// delegations answer for the inodes that they own: the cache knows only their ordered state. Nil: there
+	// are none.
+	delegations *delegations
+	foreign     atomic.Pointer[func(meta.Change)] // nil: no caller wants the changes
+	held        []*held                           // by partition; nil: nothing is cached
 }
 
 // held is the cache of one partition, with its watcher.
@@ -56,6 +63,9 @@ type held struct {
 	hurry   bool               // GUARDED_BY mu; the next answer must not wait
 	asked   time.Time          // GUARDED_BY mu; when the last request that was answered was sent
 	waiting context.CancelFunc // GUARDED_BY mu; ends the request that waits; nil: it does not wait
+	moved   chan struct{}      // GUARDED_BY mu; closed when the cache changes; nil: no waiters
+	near    bool               // GUARDED_BY mu; the replica that answered last is in the client's region
+	until   time.Time          // GUARDED_BY mu; the watcher goes on until then: others rely on it
 }
 
 func newLeases(cfg *Config) *leases {
@@ -81,26 +91,63 @@ func isName(name string) bool {
 	return name != "" && name != "." && name != ".." && len(name) <= posix.MaxName
 }
 
-// absent reports whether the cache knows that a directory does not have a name.
-func (l *leases) absent(at Name) bool {
-	p, err := l.router.At(at.Dir)
-	if err != nil || !isName(at.Name) {
-		return false
+// find returns the cache's knowledge of a name, with the inode of a present name.
+func (l *leases) find(ctx context.Context, at Name) (found lease.Finding, ino posix.Ino) {
+	if isName(at.Name) {
+		l.look(ctx, at.Dir, func(c *lease.Cache, seen ask.Seen) { found, ino = c.Find(lease.Name(at), seen) })
+	}
+	return found, ino
+}
+
+// attr returns the attributes of an inode if the cache knows them.
+func (l *leases) attr(ctx context.Context, ino posix.Ino) (attr posix.Attr, ok bool) {
+	l.look(ctx, ino, func(c *lease.Cache, seen ask.Seen) { attr, ok = c.Attr(ino, seen) })
+	return attr, ok
+}
+
+// look calls f with the cache of the partition of an inode, and with the state that the client has seen. If
+// the watched replica is near, look waits for catchUp at most until the stream has reached this state.
+func (l *leases) look(ctx context.Context, ino posix.Ino, f func(c *lease.Cache, seen ask.Seen)) {
+	p, err := l.router.At(ino)
+	if err != nil {
+		return
 	}
 	h := l.of(p)
-	if h == nil {
-		return false
+	if h == nil || l.delegations.owns(ino) {
+		return
 	}
 	seen := l.router.Seen(p)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.use(l)
-	if h.isStale(time.Now()) {
+	if h.isStale(time.Now()) && h.cache.IsLive() {
 		h.cache.Cut()
+		l.report(meta.Change{})
 	}
-	found := h.cache.Find(lease.Name(at), seen)
-	h.poke(h.cache.Lags(seen))
-	return found == lease.Absent
+	lags := h.cache.Lags(seen)
+	if lags && h.near {
+		h.awaitStream(ctx, seen)
+		lags = false
+	}
+	f(h.cache, seen)
+	h.poke(lags)
+}
+
+// awaitStream waits until the stream has reached a state. The caller holds mu, which is free meanwhile.
+func (h *held) awaitStream(ctx context.Context, seen ask.Seen) {
+	ctx, cancel := context.WithTimeout(ctx, catchUp)
+	defer cancel()
+	for ctx.Err() == nil && h.cache.Lags(seen) {
+		h.awaitMove(ctx)
+	}
+}
+
+// changed wakes those who wait for the stream. The caller holds mu.
+func (h *held) changed() {
+	if h.moved != nil {
+		close(h.moved)
+		h.moved = nil
+	}
 }
 
 // isStale reports whether the last answered request is too old for cached names: an answer is overdue, or the
@@ -118,8 +165,8 @@ func (h *held) use(l *leases) {
 	}
 }
 
-// poke ends the request that waits, if the stream lags or if directories were added. If the stream lags, the
-// watcher asks again at once. The caller holds mu.
+// poke ends the request that waits, if the stream lags or if directories or attributes were added. If the
+// stream lags, the watcher asks again at once. The caller holds mu.
 func (h *held) poke(lags bool) {
 	if !lags && !h.cache.Grown() || h.waiting == nil {
 		return
@@ -129,19 +176,20 @@ func (h *held) poke(lags bool) {
 	h.waiting = nil
 }
 
-// found stores the answer of a replica to a lookup: present or absent. It reports whether the name was
-// changed meanwhile.
-func (l *leases) found(at Name, a *route.Answer, present bool) (changed bool) {
+// found stores the answer of a replica to a lookup: the attributes of the inode, nil if the name is
+// absent. It reports whether the name was changed meanwhile.
+func (l *leases) found(at Name, a *route.Answer, child *posix.Attr) (changed bool) {
 	h := l.of(a.Partition)
 	if h == nil || a.Held || !isName(at.Name) {
 		return false
 	}
-	finding := lease.Absent
-	if present {
-		finding = lease.Present
-	}
 	h.mu.Lock()
-	misses := h.cache.Learn(lease.Name(at), finding, a.Seen)
+	ino := posix.Ino(0)
+	if child != nil {
+		ino = child.Ino
+		h.cache.LearnAttr(child, a.Seen)
+	}
+	misses := h.cache.Learn(lease.Name(at), ino, a.Seen)
 	changed = h.cache.IsOutdated(lease.Name(at), a.Seen)
 	h.poke(false)
 	h.mu.Unlock()
@@ -151,6 +199,19 @@ func (l *leases) found(at Name, a *route.Answer, present bool) (changed bool) {
 		}
 	}
 	return changed
+}
+
+// described stores the attributes in the answer of a replica. It reports whether they were changed meanwhile.
+func (l *leases) described(a *route.Answer) (changed bool) {
+	h := l.of(a.Partition)
+	if h == nil || a.Held {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.cache.LearnAttr(&a.Attr, a.Seen)
+	h.poke(false)
+	return h.cache.IsAttrOutdated(a.Attr.Ino, a.Seen)
 }
 
 // list asks for all names of a directory, if it has at most most names.
@@ -171,12 +232,11 @@ func (l *leases) listed(dir posix.Ino, cookie, limit uint64, a *route.Answer) {
 	defer h.mu.Unlock()
 	h.use(l)
 	h.cache.Use(dir)
+	for i := range a.Entries {
+		h.cache.LearnAttr(&a.Entries[i].Attr, a.Seen)
+	}
 	if cookie == 0 && uint64(len(a.Entries)) < min(limit, meta.MaxEntries) {
-		names := make([]string, len(a.Entries))
-		for i := range a.Entries {
-			names[i] = a.Entries[i].Name
-		}
-		h.cache.List(dir, names, a.Seen)
+		h.cache.List(dir, a.Entries, a.Seen)
 	}
 	h.poke(false)
 }
@@ -190,6 +250,7 @@ func (l *leases) executed(partition uint16, place ask.Seen, cmd *meta.Command, r
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	lease.Apply(h.cache, partition, place, cmd, result)
+	h.changed()
 }
 
 // watch asks for changes until the cache was not used for watchIdle.
@@ -223,7 +284,7 @@ func (l *leases) watch(life context.Context, h *held) {
 func (h *held) begin(life context.Context) (ask.Watching, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if life.Err() != nil || time.Since(h.used) > watchIdle {
+	if now := time.Now(); life.Err() != nil || now.Sub(h.used) > watchIdle && now.After(h.until) {
 		h.runs = false
 		h.cache.Cut()
 		return ask.Watching{}, false
@@ -252,25 +313,33 @@ func (h *held) isHurried() bool {
 }
 
 // take applies an answer to the cache, and reports changes by other clients.
-func (l *leases) take(h *held, x *ask.Changes, err error, poked bool, sent time.Time) {
+func (l *leases) take(h *held, x *route.Watched, err error, poked bool, sent time.Time) {
 	h.mu.Lock()
 	h.waiting = nil
 	var foreign []ask.Change
+	all := false
 	switch {
 	case err == nil:
-		foreign, _ = h.cache.Take(x)
-		h.asked = sent
+		foreign, all = h.cache.Take(&x.Changes)
+		h.asked, h.near = sent, x.Near
+		h.hurry = h.hurry || len(x.List) >= ask.MaxChanges/2 // there are probably more
 	case !poked:
 		h.cache.Cut()
+		all = true
 	}
+	h.changed()
 	h.mu.Unlock()
-	changed := l.changed.Load()
-	if changed == nil {
-		return
+	if all {
+		l.report(meta.Change{})
 	}
 	for i := range foreign {
-		if c := &foreign[i]; c.Kind == meta.ChangedName {
-			(*changed)(c.Ino, c.Name)
-		}
+		l.report(foreign[i].Change)
+	}
+}
+
+// report reports a change by another client.
+func (l *leases) report(c meta.Change) {
+	if f := l.foreign.Load(); f != nil {
+		(*f)(c)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
+	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -129,31 +130,6 @@ func (c *refusing) Call(ctx context.Context, to multicast.ProcessID, request []b
 	return c.Caller.Call(ctx, to, request)
 }
 
-// A change by another client ends the use of remembered attributes of the directory.
-func TestForeignChangeOfARecentDir(t *testing.T) {
-	n := clienttest.New(t, spec, time.Minute)
-	c, calls := caching(t, n, false)
-	heard := make(chan posix.Ino, 100)
-	c.OnChange(func(dir posix.Ino, _ string) { heard <- dir })
-	d, err := c.Mkdir(t.Context(), root, at(posix.Root, "d"), 0o755)
-	require.NoError(t, err)
-	isAbsent(t, c, d.Ino, "x")
-	awaitCached(t, c, calls, d.Ino, "x")
-	create(t, c, d.Ino, "own")
-	_, _, ok := c.RecentDir(d.Ino, time.Hour)
-	require.True(t, ok)
-	other := n.Client(t, "us-west-2")
-	other.Observe(c.Proofs())
-	create(t, other, d.Ino, "x")
-	for <-heard != d.Ino {
-	}
-	_, _, ok = c.RecentDir(d.Ino, time.Hour)
-	require.False(t, ok)
-	create(t, c, d.Ino, "own2")
-	_, _, ok = c.RecentDir(d.Ino, time.Hour)
-	require.True(t, ok)
-}
-
 // A file is made in a directory of the client's own without a query to the servers, and so are files in a
 // directory after the client has listed its names.
 func TestCreateIsOneCall(t *testing.T) {
@@ -199,15 +175,61 @@ func TestCreateIsOneCall(t *testing.T) {
 	}, patience, time.Millisecond)
 }
 
+// A rename, a link and the removal of a name are one call each, with the look at everything that they change
+// before and afterwards.
+func TestChangesOfNamesAreOneCall(t *testing.T) {
+	n := clienttest.New(t, spec, time.Minute)
+	c, calls := caching(t, n, false)
+	ctx, cred := t.Context(), posix.Cred{}
+	isAbsent(t, c, posix.Root, "x")
+	awaitCached(t, c, calls, posix.Root, "x")
+	from, err := c.Mkdir(ctx, cred, at(posix.Root, "from"), 0o755)
+	require.NoError(t, err)
+	to, err := c.Mkdir(ctx, cred, at(posix.Root, "to"), 0o755)
+	require.NoError(t, err)
+	isKnown := func(ino posix.Ino, links uint32) posix.Attr {
+		t.Helper()
+		a, err := c.GetAttr(ctx, ino)
+		require.NoError(t, err)
+		require.Equal(t, links, a.Nlink)
+		return a
+	}
+	awaitCached(t, c, calls, from.Ino, "x") // a renewal or the like may have been ordered
+	before := calls.queries.Load()
+	for range 20 {
+		a, b := create(t, c, from.Ino, "a").Ino, create(t, c, to.Ino, "b").Ino
+		_, err := c.Link(ctx, cred, b, at(from.Ino, "b2"))
+		require.NoError(t, err)
+		isKnown(b, 2)
+		require.NoError(t, c.Rename(ctx, cred, at(from.Ino, "a"), at(to.Ino, "b"), 0))
+		isKnown(a, 1)
+		isKnown(b, 1)
+		require.EqualValues(t, 1, isKnown(from.Ino, 2).Size)
+		require.EqualValues(t, 1, isKnown(to.Ino, 2).Size)
+		isAbsent(t, c, from.Ino, "a")
+		found, err := c.Lookup(ctx, to.Ino, "b")
+		require.NoError(t, err)
+		require.Equal(t, a, found.Ino)
+		require.NoError(t, c.Rename(ctx, cred, at(to.Ino, "b"), at(from.Ino, "b2"), meta.RenameExchange))
+		require.NoError(t, c.Rename(ctx, cred, at(to.Ino, "b"), at(from.Ino, "b2"), 0))
+		require.NoError(t, c.Unlink(ctx, cred, at(from.Ino, "b2")))
+		require.Zero(t, isKnown(from.Ino, 2).Size)
+		c.Release(a)
+		c.Release(b)
+	}
+	// A renewal of the session is an entry of the order that the stream has to report.
+	require.LessOrEqual(t, calls.queries.Load()-before, int64(5))
+}
+
 // The client learns the changes of other clients, and a change that it has seen of another client stays
 // visible.
 func TestChangesOfOthersAreTold(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	c, calls := caching(t, n, false)
 	told := make(chan string, 100)
-	c.OnChange(func(dir posix.Ino, name string) {
-		if dir == posix.Root {
-			told <- name
+	c.OnChange(func(x meta.Change) {
+		if x.Kind == meta.ChangedName && x.Ino == posix.Root {
+			told <- x.Name
 		}
 	})
 	isAbsent(t, c, posix.Root, "x")

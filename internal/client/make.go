@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/meta"
@@ -33,12 +32,10 @@ func (n *Names) Symlink(ctx context.Context, cred posix.Cred, at Name, target st
 func (n *Names) make(ctx context.Context, cmd meta.Command) (posix.Attr, error) {
 	cmd.Op = meta.OpMknod
 	cmd.Flags |= meta.TellDir
-	sent := time.Now()
 	ctx, cancel := n.router.Operation(ctx)
 	defer cancel()
 	for try := 1; ; try++ {
 		r, _, err := n.settle(ctx, func(ctx context.Context, look bool) (plan, error) { return n.planMake(ctx, cmd, look) })
-		n.dirs.changed(&r, err, sent)
 		if err != nil {
 			return r.Attr, err
 		}
@@ -105,10 +102,11 @@ func (n *Names) Link(ctx context.Context, cred posix.Cred, ino posix.Ino, to Nam
 		}
 		if child != dir {
 			cmd.Child = ino
+		} else {
+			cmd.Flags = meta.TellDir
 		}
 		return plan{cmd: cmd, to: route.Among(dir, child)}, nil
 	})
-	n.dirs.forget()
 	if err == nil {
 		n.note(to, &r.Attr)
 	}
@@ -127,8 +125,7 @@ func (n *Names) Rmdir(ctx context.Context, cred posix.Cred, at Name) error {
 
 func (n *Names) remove(ctx context.Context, cmd meta.Command) error {
 	at := Name{cmd.Ino, cmd.Name}
-	sent := time.Now()
-	r, _, err := n.settle(ctx, func(ctx context.Context, look bool) (_ plan, err error) {
+	_, _, err := n.settle(ctx, func(ctx context.Context, look bool) (_ plan, err error) {
 		var found named
 		if look {
 			found, err = n.look(ctx, at)
@@ -146,9 +143,7 @@ func (n *Names) remove(ctx context.Context, cmd meta.Command) error {
 		cmd.Child = found.child.Ino
 		return plan{cmd: &cmd, to: route.Among(found.dir, found.at)}, nil
 	})
-	n.dirs.changed(&r, err, sent)
 	if err == nil {
-		n.dirs.removed(&r.Attr)
 		n.note(at, &posix.Attr{})
 	}
 	return err

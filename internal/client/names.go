@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/client/lease"
 	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -41,8 +42,13 @@ type Name struct {
 
 // Lookup returns the attributes of the inode with a name in dir.
 func (n *Names) Lookup(ctx context.Context, dir posix.Ino, name string) (posix.Attr, error) {
-	if !n.router.delegations.covers(dir) && n.leases.absent(Name{dir, name}) {
+	switch found, ino := n.leases.find(ctx, Name{dir, name}); found {
+	case lease.Absent:
 		return posix.Attr{}, posix.ENOENT
+	case lease.Present:
+		if a, ok := n.leases.attr(ctx, ino); ok {
+			return a, nil
+		}
 	}
 	ctx, cancel := n.router.Operation(ctx)
 	defer cancel()
@@ -121,12 +127,12 @@ func (n *Names) look(ctx context.Context, at Name) (named, error) {
 		a, err := n.router.Query(ctx, &meta.Command{Op: meta.OpLookup, Ino: at.Dir, Name: at.Name}, route.Inode(at.Dir))
 		if err != nil {
 			if err == posix.ENOENT {
-				n.leases.found(at, &a, false)
+				n.leases.found(at, &a, nil)
 				n.note(at, &posix.Attr{})
 			}
 			return named{dir: a.Partition, known: err == posix.ENOENT}, err
 		}
-		if n.leases.found(at, &a, true) && try < maxRereads {
+		if n.leases.found(at, &a, &a.Attr) && try < maxRereads {
 			continue
 		}
 		child := a.Attr
@@ -138,6 +144,7 @@ func (n *Names) look(ctx context.Context, at Name) (named, error) {
 		n.router.Suggest(child.Ino, uint16(a.Number))
 		there, err := n.router.Query(ctx, &meta.Command{Op: meta.OpGetAttr, Ino: child.Ino}, route.Inode(child.Ino))
 		if err == nil {
+			n.leases.described(&there)
 			n.note(at, &there.Attr)
 			return named{a.Partition, true, there.Attr, there.Partition}, nil
 		}

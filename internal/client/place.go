@@ -41,7 +41,6 @@ func (p *Placing) Place(ctx context.Context, cred posix.Cred, dir posix.Ino, whe
 	if where.Move {
 		cmd.Flags = meta.PlaceMove
 	}
-	defer p.dirs.forget()
 	_, _, err = p.names.settle(ctx, func(ctx context.Context, look bool) (plan, error) {
 		if look {
 			if err := p.names.find(ctx, dir); err != nil {

@@ -35,7 +35,6 @@ func (n *Names) Rename(ctx context.Context, cred posix.Cred, from, to Name, flag
 		}
 		return p, err
 	})
-	n.dirs.forget()
 	if err != nil {
 		return err
 	}
@@ -88,8 +87,7 @@ func (r *renaming) planByMemory(ctx context.Context) (plan, error) {
 		return plan{}, err
 	}
 	if a.source.dir == a.target.dir && !a.source.away() && !a.target.away() {
-		cmd := r.cmd
-		return plan{cmd: &cmd, to: route.Partition(a.source.dir)}, nil
+		return plan{cmd: r.alone(), to: route.Partition(a.source.dir)}, nil
 	}
 	if !a.source.known || !a.target.known || a.source.child.Nlink == 0 {
 		return r.planByLooking(ctx)
@@ -183,7 +181,7 @@ func (r *renaming) plan(cmd meta.Command, a *around, above []uint16) plan {
 	}
 	to := route.Among(source.dir, all...)
 	if !to.Several() {
-		cmd = r.cmd
+		cmd = *r.alone()
 	}
 	return plan{cmd: &cmd, to: to}
 }
@@ -192,6 +190,13 @@ func (r *renaming) plan(cmd meta.Command, a *around, above []uint16) plan {
 func (n *Names) sameShards(a, b uint16) bool {
 	all := n.router.Cluster().Partitions
 	return int(a) < len(all) && int(b) < len(all) && all[a].Region == all[b].Region
+}
+
+// alone returns the command for a rename in one partition.
+func (r *renaming) alone() *meta.Command {
+	cmd := r.cmd
+	cmd.Flags |= meta.TellDir
+	return &cmd
 }
 
 // isFileFor reports whether the rename has moved a file to a partition.

@@ -20,6 +20,7 @@ type State struct {
 	Running    bool                   `json:"running,omitempty"`
 	Partitions []route.PartitionState `json:"partitions,omitempty"` // those with content, by id
 	Tickets    string                 `json:"tickets,omitempty"`    // for inodes, see route.State; older versions have none
+	Streams    []StreamState          `json:"streams,omitempty"`    // an older client does not continue them
 }
 
 // stateFormat increases when an older client would misread a State.
@@ -65,6 +66,7 @@ func (c *Client) Suspended() bool { return c.router.Suspended() }
 func (c *Client) Resume() {
 	c.router.Resume()
 	c.router.Go(c.followMoved)
+	c.leases.watchOn()
 }
 
 // Snapshot returns the State with which another client continues if this one dies.
@@ -79,6 +81,7 @@ func (c *Client) snapshot(running bool) *State {
 			s.Partitions = append(s.Partitions, of)
 		}
 	}
+	s.Streams = c.leases.streams()
 	s.Seen = c.Proofs().Token() // last: it covers the rest
 	return s
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // maxInline is the largest size in bytes up to which the content of a file travels in the command and stays
-// in the metadata (DESIGN 5: small files are inline).
+// in the metadata.
 const maxInline = 4 << 10
 
 // maxWrite bounds one command, in bytes.

@@ -1,4 +1,4 @@
-// Package collector deletes the blocks that no file needs any more (DESIGN 6; thesis 3.8 leaves it open), in
+// Package collector deletes the blocks that no file needs any more (docs/design/blocks.md), in
 // the background.
 //
 // There are two kinds. A *dropped* block was part of a file, and is not any more: its partition has it in a

@@ -124,7 +124,7 @@ func (c *Commands) judge(x *command, command *meta.Command) bool {
 		c.refuse(x)
 		return true
 	}
-	if c.cfg.Recall != nil && c.cfg.Recall(meta.TouchedHere(c.machine, command, x.parties)) {
+	if c.cfg.Recall != nil && c.cfg.Recall(command, x.parties) {
 		c.refuse(x) // and proposed again, until the directories are returned
 		return true
 	}

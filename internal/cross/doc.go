@@ -67,11 +67,11 @@
 // partition the moment at which its place is fixed.
 //
 //  1. At each party a command holds, from its vote to its outcome, all that its outcome reads and its effects
-//     write (package meta, H1). All votes precede t, and all outcomes follow it.
+//     write (meta/hold.go). All votes precede t, and all outcomes follow it.
 //  2. Two commands with conflicting holds at a party have disjoint intervals there, so their t stand in the
 //     order of their effects at every party where they conflict.
 //  3. An update of one partition that conflicts with a command has no effect inside of the command's interval
-//     (H2). Before it, the update precedes t; after it, the update follows t.
+//     (meta/hold.go). Before it, the update precedes t; after it, the update follows t.
 //  4. So the order by t contains every conflict order. A client's next update is issued after its last one
 //     was answered, which is after t of the last one. The order by t keeps sessions, and real time between
 //     answered updates.

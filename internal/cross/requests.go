@@ -22,7 +22,7 @@ const (
 	maxPause   = time.Second
 )
 
-// Answer is the answer to calls. The replica replies with its vector at that time.
+// Answer is the answer to the calls with the given tokens. The replica adds its vector when it replies.
 type Answer struct {
 	Tokens  []uint64
 	Outcome ask.Outcome

@@ -95,3 +95,43 @@ func (m memory) Marked(ctx context.Context, name string) (bool, error) {
 	}
 	return m.registry.Marked(ctx, name)
 }
+
+// markAgain restores the marks of processes in a registry that has lost them: an operator has put back the
+// description, and not the marks. Then a server with a lost disk would take its processes for new ones (D1).
+// The registry lacks the mark of a process of this server only if it has lost all marks, so that all
+// processes of the description are marked. A process that never ran is then replaced as one with a lost disk.
+func (m memory) markAgain(ctx context.Context) error {
+	plan := m.known.now.Load().cluster
+	for _, p := range plan.Partitions {
+		for _, r := range p.Replicas {
+			if r.Server != m.cfg.Name {
+				continue
+			}
+			was, marked, err := readProcess(filepath.Join(m.dir, PartitionDir(p.ID), processFile))
+			if err != nil || was != r.Process || !marked {
+				continue // settle deals with it
+			}
+			has, err := m.registry.Marked(ctx, markOf(r.Process))
+			if err != nil {
+				return err
+			}
+			if !has {
+				return m.markAll(ctx, plan)
+			}
+		}
+	}
+	return nil
+}
+
+// markAll marks all processes of the description.
+func (m memory) markAll(ctx context.Context, plan *topology.Cluster) error {
+	m.logger.Warn("the registry has lost the marks of processes: they are set again")
+	for _, p := range plan.Partitions {
+		for _, r := range p.Replicas {
+			if err := m.registry.Mark(ctx, markOf(r.Process)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,6 +1,6 @@
-// Package daemon implements the processes of a real cluster (DESIGN 7): servers on several hosts, and the
-// access of mounts and operators to them. The embedded cluster of package dev runs the same servers in one
-// process; ServerConfig has the parts that they share there.
+// Package daemon implements the processes of a real cluster (docs/design/membership.md): servers on several
+// hosts, and the access of mounts and operators to them. The embedded cluster of package dev runs the same
+// servers in one process; ServerConfig has the parts that they share there.
 //
 // # Description of the cluster
 //
@@ -17,7 +17,8 @@
 //	    marked in the registry before its first message. A missing directory of a marked process is a lost
 //	    disk, and the process is replaced (disks.go). A registry without a description, or with an older one
 //	    than a server knows, has lost marks, too: then nothing new starts, and no cluster is created while a
-//	    server of another one answers.
+//	    server of another one answers. When an operator has put the description back, the servers that run set
+//	    the marks again (birth.go).
 //	D2  Only one process at a time runs a server's name. The lock on its directory and its lease in the
 //	    registry ensure this.
 //	D3  A data directory belongs to one cluster and one server: others refuse it.

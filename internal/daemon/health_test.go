@@ -238,10 +238,10 @@ func TestManyProblemsInOneLine(t *testing.T) {
 
 // Every code has a rank, and a line with its cause and remedy.
 func TestCodesAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/monitoring.md")
 	require.NoError(t, err)
 	for _, code := range causes {
-		require.True(t, strings.Contains(string(page), "| `"+code+"` |"), "docs/operations.md has no line for %s", code)
+		require.True(t, strings.Contains(string(page), "| `"+code+"` |"), "docs/monitoring.md has no line for %s", code)
 	}
 	j := judge{health: &Health{}}
 	require.Panics(t, func() { j.problem("NO_SUCH_CODE", "text") })

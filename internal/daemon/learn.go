@@ -248,6 +248,9 @@ func (s *Server) probe(ctx context.Context) {
 			err = signature{s}.checkDocument(document)
 		}
 		if err == nil {
+			err = memory{s}.markAgain(ctx)
+		}
+		if err == nil {
 			s.apart.Store(nil)
 		} else {
 			text := err.Error()

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/durable"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -22,6 +23,8 @@ type Numbers struct {
 	Instance    string                  `json:"instance"`       // of the data directory
 	Incarnation uint64                  `json:"incarnation"`    // the last start; 0: only a question
 	Logs        map[uint32]wal.Position `json:"logs,omitempty"` // by process: the durable position
+	// Cluster is the birth of the cluster of the process that sends this; nil: it has an older version.
+	Cluster *time.Time `json:"cluster,omitempty"`
 }
 
 // Bounds of numbers. Numbers beyond them are an error at their source and are ignored.

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/registry"
 	"github.com/globalfs/globalfs/internal/server"
@@ -26,6 +26,7 @@ type rollbacks struct {
 	name, instance, dir string // of this server
 	logger              *slog.Logger
 	registry            registry.Marks
+	credentials         *identity.Credentials    // that sign the numbers in the registry; nil: they are not signed
 	plan                func() *topology.Cluster // the newest
 	dial                func() *transport.Client
 
@@ -39,6 +40,9 @@ func (s *Server) newRollbacks() *rollbacks {
 		name: s.cfg.Name, instance: s.instance, dir: s.dir, logger: s.logger, registry: s.registry,
 		plan: func() *topology.Cluster { return s.known.now.Load().cluster },
 		dial: func() *transport.Client { return transport.Dial(s.transportConfig()) },
+	}
+	if (signature{s}).signs() {
+		r.credentials = s.credentials
 	}
 	if err := r.peers.load(s.dir); err != nil {
 		s.logger.Warn("what other servers have told of their numbers cannot be read: it begins anew", "file", filepath.Join(s.dir, numbersFile), "error", err)
@@ -58,10 +62,15 @@ func (r *rollbacks) hear(ctx context.Context, said *Numbers) (Numbers, error) {
 		return Numbers{}, fmt.Errorf("only server %s itself tells its numbers", said.Server)
 	}
 	plan := r.plan()
+	if said.Cluster != nil && !said.Cluster.Equal(plan.Created) { // one of both learns from the answer that it is the old one
+		return Numbers{Server: said.Server, Instance: said.Instance, Cluster: &plan.Created}, nil
+	}
 	if plan.Server(said.Server) == nil {
 		return Numbers{}, fmt.Errorf("the cluster has no server %q", said.Server)
 	}
-	return r.peers.hear(said, plan.ReplicasOn(said.Server)), nil
+	known := r.peers.hear(said, plan.ReplicasOn(said.Server))
+	known.Cluster = &plan.Created
+	return known, nil
 }
 
 // neighbours are the servers that share a partition with a server.
@@ -90,14 +99,23 @@ type knownNumbers struct {
 	Numbers
 }
 
-// askNeighbours sends numbers to the neighbours, and returns the numbers of this server that they knew
-// before.
-func (r *rollbacks) askNeighbours(ctx context.Context, via caller, n *Numbers) (all []knownNumbers) {
+// errOldCluster means that a newer cluster, made from a backup or by a recovery, has taken the place of the
+// cluster of this server. A server that learns of it ends: its processes have the numbers of processes of the
+// newer cluster. etcd says so too, but it may be away.
+var errOldCluster = errors.New("this data directory belongs to a cluster that another one has replaced: remove it, or move it away")
+
+// askServers sends numbers to other servers, and returns the numbers of this server that they knew before.
+func (r *rollbacks) askServers(ctx context.Context, via caller, n *Numbers, servers []topology.Server) (all []knownNumbers, err error) {
 	ctx, cancel := context.WithTimeout(ctx, numbersPatience)
 	defer cancel()
+	born := r.plan().Created
+	n.Cluster = &born
 	var mu sync.Mutex
 	var asking sync.WaitGroup
-	for _, other := range neighbours(r.plan(), r.name) {
+	for _, other := range servers {
+		if other.Name == r.name {
+			continue
+		}
 		asking.Go(func() {
 			var known Numbers
 			if err := ask(ctx, via, other.Address, &Request{Op: TellNumbers, Numbers: n}, &known); err != nil {
@@ -105,11 +123,17 @@ func (r *rollbacks) askNeighbours(ctx context.Context, via caller, n *Numbers) (
 			}
 			mu.Lock()
 			defer mu.Unlock()
+			if known.Cluster != nil && !known.Cluster.Equal(born) {
+				if known.Cluster.After(born) {
+					err = fmt.Errorf("%s: %w: server %s is of a cluster that was born at %s, and this one at %s", r.dir, errOldCluster, other.Name, known.Cluster, born)
+				}
+				return
+			}
 			all = append(all, knownNumbers{"server " + other.Name, "the entry of this server in the file " + numbersFile + " of server " + other.Name, known})
 		})
 	}
 	asking.Wait()
-	return all
+	return all, err
 }
 
 // askRegistry returns the numbers of this server in the registry; nil: there are none, or the registry is
@@ -122,8 +146,8 @@ func (r *rollbacks) askRegistry(ctx context.Context) []knownNumbers {
 		return nil
 	}
 	known := knownNumbers{place: "the registry", remedy: "the key numbers/" + r.name + " of the cluster in etcd"}
-	if err := json.Unmarshal(text, &known.Numbers); err != nil {
-		r.logger.Warn("the registry's numbers of this server make no sense, and are replaced", "error", err)
+	if known.Numbers, err = r.readNote(text); err != nil {
+		r.logger.Warn("the registry's numbers of this server are not believed, and are replaced", "error", err)
 		return nil
 	}
 	return []knownNumbers{known}
@@ -137,8 +161,11 @@ func (r *rollbacks) remember(ctx context.Context) error {
 		return err
 	}
 	via := r.dial()
-	known := r.askNeighbours(ctx, via, &Numbers{Server: r.name, Instance: r.instance})
+	known, err := r.askServers(ctx, via, &Numbers{Server: r.name, Instance: r.instance}, r.plan().Servers)
 	r.hangUp(via)
+	if err != nil {
+		return err
+	}
 	highest := last
 	var reason string
 	for _, k := range append(known, r.askRegistry(ctx)...) {
@@ -187,10 +214,11 @@ const (
 )
 
 // begin sends the number of this start to others, before the server promises anything.
-func (r *rollbacks) begin(ctx context.Context, incarnation uint64) {
+func (r *rollbacks) begin(ctx context.Context, incarnation uint64) error {
 	via := r.dial()
 	defer r.hangUp(via)
-	r.tell(ctx, via, incarnation, nil, true)
+	_, err := r.tell(ctx, via, incarnation, nil, true)
+	return err
 }
 
 func (r *rollbacks) hangUp(via *transport.Client) {
@@ -200,8 +228,9 @@ func (r *rollbacks) hangUp(via *transport.Client) {
 }
 
 // run sends the numbers of this server to others until ctx ends, and saves the numbers of others. The first
-// round writes the positions to the registry: begin has written none.
-func (r *rollbacks) run(ctx context.Context, of *server.Server) {
+// round writes the positions to the registry: begin has written none. It returns errOldCluster if the server
+// must end.
+func (r *rollbacks) run(ctx context.Context, of *server.Server) error {
 	via := r.dial()
 	defer r.hangUp(via)
 	var noted time.Time
@@ -216,27 +245,32 @@ func (r *rollbacks) run(ctx context.Context, of *server.Server) {
 		for process, at := range of.Positions(ctx) {
 			logs[uint32(process)] = at
 		}
-		if r.tell(ctx, via, of.Incarnation(), logs, time.Since(noted) > noteEvery) {
+		has, err := r.tell(ctx, via, of.Incarnation(), logs, time.Since(noted) > noteEvery)
+		if err != nil {
+			return err
+		}
+		if has {
 			noted = time.Now()
 		}
 	}
+	return nil
 }
 
 // tell sends the numbers to the neighbours and, if registry is set, writes them to the registry. It reports
 // whether the registry has them.
-func (r *rollbacks) tell(ctx context.Context, via caller, incarnation uint64, logs map[uint32]wal.Position, registry bool) bool {
+func (r *rollbacks) tell(ctx context.Context, via caller, incarnation uint64, logs map[uint32]wal.Position, registry bool) (has bool, err error) {
 	n := Numbers{Server: r.name, Instance: r.instance, Incarnation: incarnation, Logs: logs}
-	r.askNeighbours(ctx, via, &n)
-	if !registry {
-		return false
+	if _, err := r.askServers(ctx, via, &n, neighbours(r.plan(), r.name)); err != nil || !registry {
+		return false, err
 	}
-	text, err := json.Marshal(&n)
+	n.Cluster = nil
+	text, err := r.writeNote(&n)
 	if err != nil {
-		return false
+		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, numbersPatience)
 	defer cancel()
-	return r.registry.Note(ctx, r.name, text) == nil
+	return r.registry.Note(ctx, r.name, text) == nil, nil
 }
 
 // checkAlone fails if a server of this name answers at its address in the description. Then this process has

@@ -250,7 +250,9 @@ func (s *Server) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.rollbacks.begin(ctx, s.server.Incarnation())
+	if err := s.rollbacks.begin(ctx, s.server.Incarnation()); err != nil {
+		return err
+	}
 	s.metrics.Add(s.server.Metrics)
 	if s.work, err = s.newWork(ctx); err != nil {
 		return err
@@ -292,7 +294,11 @@ func (s *Server) Run(ctx context.Context) error {
 	running.Go(func() { s.tidy(ctx) })
 	running.Go(func() { s.mend(ctx) })
 	running.Go(func() { s.work.compared.run(ctx) })
-	running.Go(func() { s.rollbacks.run(ctx, s.server) })
+	running.Go(func() {
+		if err := s.rollbacks.run(ctx, s.server); err != nil {
+			stop(err)
+		}
+	})
 	running.Go(func() { s.work.run(ctx, s.server) })
 	err := s.server.Run(ctx)
 	running.Wait()

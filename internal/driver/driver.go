@@ -1,7 +1,7 @@
 // Package driver runs a turn.Node, such as a replica, for real: the only stepper of a core. A turn gathers
 // everything that is ready (frames, requests, the time), steps once, makes the records durable (also against
 // a loss of power if the core asks for it, Output.Sync), and only then lets frames leave, applies deliveries
-// and answers (DESIGN section 3, STYLE section 5). Packing and group commit follow: input that arrives during
+// and answers. Packing and group commit follow: input that arrives during
 // a turn is the batch of the next one.
 package driver
 

@@ -125,7 +125,8 @@ func (l *loaded) verify(chain []*x509.Certificate, usage x509.ExtKeyUsage) error
 	return err
 }
 
-// stamps returns the state of the files. A missing file has a zero stamp.
+// stamps returns the modification time and the size of each file, which show a change. A missing file has a
+// zero stamp.
 func stamps(files Files) []stamp {
 	var all []stamp
 	for _, path := range []string{files.CA, files.Certificate, files.Key} {

@@ -46,21 +46,26 @@ func (s *Store) KeepDigest(at []byte, part func(key []byte) digest.Part) error {
 // Digest returns the digest of the store with its pending writes.
 func (s *Store) Digest() digest.Sum {
 	sum := s.summed.sum
+	if len(s.pending.runs) == 0 {
+		return sum
+	}
+	get, end := s.base.ascending()
 	for _, run := range s.pending.runs {
 		for _, e := range run {
-			sum = s.changed(sum, e)
+			sum = s.changed(sum, e, get)
 		}
 	}
+	s.fail(end())
 	return sum
 }
 
-// changed returns sum after a pending write.
-func (s *Store) changed(sum digest.Sum, e entry) digest.Sum {
+// changed returns sum after a pending write. get returns the committed value.
+func (s *Store) changed(sum digest.Sum, e entry, get func(key []byte) ([]byte, error)) digest.Sum {
 	d := s.summed
 	if s.err != nil || bytes.Equal(e.key, d.at) || d.part(e.key) == digest.None {
 		return sum
 	}
-	old, err := s.base.get(e.key)
+	old, err := get(e.key)
 	s.fail(err)
 	if old != nil && e.value != nil && bytes.Equal(old, e.value) {
 		return sum

@@ -1,4 +1,4 @@
-// Package kv is the store of one replica: ordered keys, written in batches (DESIGN section 5). It satisfies
+// Package kv is the store of one replica: ordered keys, written in batches. It satisfies
 // the interfaces that internal/meta and internal/replica declare, and is the only importer of goleveldb.
 //
 // Writes are pending, and visible to reads, until Commit makes one LevelDB batch of them. The multicast log

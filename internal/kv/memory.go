@@ -13,6 +13,10 @@ func (m *memory) get(key []byte) ([]byte, error) {
 	return value, nil
 }
 
+func (m *memory) ascending() (get func(key []byte) ([]byte, error), end func() error) {
+	return m.get, func() error { return nil }
+}
+
 func (m *memory) scan(from, to []byte, yield func(key, value []byte) bool) error {
 	for c := m.table.seek(from); ; {
 		e, ok := c.peek()

@@ -10,6 +10,8 @@ import (
 // base holds the committed entries.
 type base interface {
 	get(key []byte) ([]byte, error)
+	// ascending returns a get for keys in ascending order, and a function that ends its use.
+	ascending() (get func(key []byte) ([]byte, error), end func() error)
 	// scan yields [from, to) in order until yield returns false; key and value are valid during the call
 	// only.
 	scan(from, to []byte, yield func(key, value []byte) bool) error
@@ -28,6 +30,7 @@ var ErrClosed = errors.New("store is closed")
 // Store is ordered keys in batches. It has one owner.
 type Store struct {
 	pending table
+	written int // bytes of the writes since the last Commit, about
 	base    base
 	summed  *summed // nil: the store keeps no digest
 	err     error   // K2
@@ -52,12 +55,17 @@ func (s *Store) Set(key, value []byte) {
 	n := copy(both, key)
 	copy(both[n:], value)
 	s.pending.set(entry{both[:n:n], both[n:]})
+	s.written += len(both) + entryOverhead
 }
 
 // Delete removes key if it is there.
 func (s *Store) Delete(key []byte) {
 	s.pending.set(entry{key: bytes.Clone(key)})
+	s.written += len(key) + entryOverhead
 }
+
+// Pending returns the bytes of the writes since the last Commit, about. They are lost with the process.
+func (s *Store) Pending() int { return s.written }
 
 // Scan yields the keys of [from, to) in order, pending writes included; a nil to means no upper bound. Key
 // and value are valid until the next step and must not be changed. The loop may write: it gets keys ahead as
@@ -125,6 +133,7 @@ func (s *Store) Commit(sync bool) error {
 	if s.err == nil && (len(s.pending.runs) > 0 || sync) {
 		s.fail(s.base.write(&s.pending, sync))
 		s.pending.reset()
+		s.written = 0
 	}
 	return s.err
 }

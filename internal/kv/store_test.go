@@ -202,3 +202,26 @@ func TestCacheIsBounded(t *testing.T) {
 	_, ok = c.get([]byte("1"))
 	require.False(t, ok)
 }
+
+// TestViewHasAllWrites: a view commits first, so that it has the writes before it, and none after it.
+func TestViewHasAllWrites(t *testing.T) {
+	disk, err := Open(t.TempDir(), Options{})
+	require.NoError(t, err)
+	for _, s := range []*Store{NewMemory(), disk} {
+		s.Set([]byte("a"), []byte("1"))
+		require.Positive(t, s.Pending())
+		v, err := s.View()
+		require.NoError(t, err)
+		require.Zero(t, s.Pending())
+		s.Set([]byte("b"), nil)
+		s.Delete([]byte("a"))
+		require.Positive(t, s.Pending())
+		all := map[string]string{}
+		for key, value := range v.Scan(nil, nil) {
+			all[string(key)] = string(value)
+		}
+		require.Equal(t, map[string]string{"a": "1"}, all)
+		v.Close()
+		require.NoError(t, s.Close())
+	}
+}

@@ -1,7 +1,6 @@
 package kv
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -15,14 +14,10 @@ type View struct {
 	err   error
 }
 
-// View gives the store as of the last Commit; there must be no writes since. The caller closes it, before the
-// store.
+// View commits, and gives the store as it is then. The caller closes the view, before the store.
 func (s *Store) View() (*View, error) {
-	switch {
-	case s.err != nil:
-		return nil, s.err
-	case len(s.pending.runs) > 0:
-		return nil, errors.New("view: the store has writes that are not committed")
+	if err := s.Commit(false); err != nil {
+		return nil, err
 	}
 	return s.base.view()
 }

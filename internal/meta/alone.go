@@ -2,11 +2,12 @@ package meta
 
 import "github.com/globalfs/globalfs/internal/posix"
 
-// alone gives the code with which this partition refuses a command of several by its own state, OK if it does
-// not. c is bound, and s is the scene of this partition. The outcome of the command is then a refusal, too:
-// each check here is one of its checks, of state that only this partition has. EREMOTE: the client has a
-// wrong picture of this partition. The code is final if no other check of the outcome precedes this one.
-// Otherwise another party may find that a name names another inode than the client says.
+// alone decides whether the state of this partition is enough to refuse a command of several partitions. It
+// returns the code of the refusal, or OK. c is bound, and s is the scene of this partition. If alone refuses,
+// the outcome of the command is a refusal, too: each check here is one of the checks of the outcome, and
+// reads state that only this partition has. EREMOTE means that the client has a wrong picture of this
+// partition. The code is final if no other check of the outcome precedes the failed one. Otherwise another
+// party may find that a name leads to another inode than the client says, and the outcome has another code.
 func (m *Machine) alone(c *Command, s scene) (code posix.Code, final bool) {
 	if s.from.code == posix.ESTALE && c.cast().from.Partition() != m.cfg.Partition {
 		s.from.code = posix.EREMOTE // only its home can know that it is nowhere

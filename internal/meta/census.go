@@ -29,8 +29,8 @@ func Count(keys Keys) (c Census) {
 	return c
 }
 
-// Held gives each block that is in use, in the order of ids, with an inode that has
-// a part of it: 0 if only its record says so. It needs memory for all blocks.
+// Held yields each block that is in use, in the order of ids, with an inode that has an extent with it. The
+// inode is 0 if the block has a record and no extent here names it. Held needs memory for all blocks.
 func Held(keys Keys) iter.Seq2[posix.BlockID, posix.Ino] {
 	return func(yield func(posix.BlockID, posix.Ino) bool) {
 		owners := map[posix.BlockID]posix.Ino{}

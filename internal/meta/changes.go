@@ -16,13 +16,15 @@ const (
 	// ChangedPlace: the inode Ino was removed from this partition, because it is gone or in another
 	// partition.
 	ChangedPlace
+	// ChangedAttr: the attributes of the inode Ino have changed, or it was made, or has come here.
+	ChangedAttr
 	changeKinds
 )
 
 // IsKnown reports whether this version knows a kind.
 func (k ChangeKind) IsKnown() bool { return k > 0 && k < changeKinds }
 
-// Change is a change of the tree, for clients that cache names.
+// Change is a change of the tree, for clients that cache names and attributes.
 type Change struct {
 	Kind ChangeKind
 	Ino  posix.Ino
@@ -60,6 +62,17 @@ func (n *noting) noteKey(key []byte, deleted bool) {
 		n.note(Change{Kind: ChangedName, Ino: inoOf(key), Name: string(key[number:])})
 	case key[0] == prefixInode && deleted:
 		n.note(Change{Kind: ChangedPlace, Ino: inoOf(key)})
+	case key[0] == prefixInode:
+		n.noteAttr(inoOf(key))
+	}
+}
+
+// noteAttr notes the new attributes of an inode, unless the change before was the same: a command may save an
+// inode several times.
+func (n *noting) noteAttr(ino posix.Ino) {
+	c := Change{Kind: ChangedAttr, Ino: ino}
+	if last := len(n.changes) - 1; last < 0 || n.changes[last] != c {
+		n.note(c)
 	}
 }
 

@@ -167,7 +167,7 @@ func (r *Result) Append(b []byte) []byte {
 	}
 	b = varint.AppendUint(b, r.Number)
 	b = varint.AppendUint(b, r.Number2)
-	rights := slices.ContainsFunc(r.Extents, func(e Extent) bool { return e.Right != (posix.BlockRight{}) })
+	rights := len(r.Others) > 0 || slices.ContainsFunc(r.Extents, func(e Extent) bool { return e.Right != (posix.BlockRight{}) })
 	if rights || r.Dir != (posix.Attr{}) { // clients that do not ask for these may not know of them
 		b = appendAttr(b, &r.Dir)
 	}
@@ -176,6 +176,12 @@ func (r *Result) Append(b []byte) []byte {
 			if e := &r.Extents[i]; e.Data == nil {
 				b = append(b, e.Right[:]...)
 			}
+		}
+	}
+	if len(r.Others) > 0 {
+		b = varint.AppendUint(b, uint64(len(r.Others)))
+		for i := range r.Others {
+			b = appendAttr(b, &r.Others[i])
 		}
 	}
 	return b
@@ -205,6 +211,11 @@ func DecodeResult(b []byte) (Result, error) {
 			if e := &res.Extents[i]; e.Data == nil {
 				r.Fixed(e.Right[:])
 			}
+		}
+	}
+	if r.Len() > 0 {
+		for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+			res.Others = append(res.Others, readAttr(r))
 		}
 	}
 	if err := r.Done(); err != nil {

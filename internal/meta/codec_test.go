@@ -44,6 +44,11 @@ func TestRoundTrip(t *testing.T) {
 	gotRights, err := meta.DecodeResult(rights.Append(nil))
 	require.NoError(t, err)
 	require.Equal(t, rights, gotRights)
+	others := r
+	others.Others = []posix.Attr{{Ino: 9}, fullCommand().Attr}
+	gotOthers, err := meta.DecodeResult(others.Append(nil))
+	require.NoError(t, err)
+	require.Equal(t, others, gotOthers)
 	gotR, err := meta.DecodeResult(r.Append(nil))
 	require.NoError(t, err)
 	require.Equal(t, r, gotR)

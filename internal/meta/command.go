@@ -90,7 +90,7 @@ const (
 	LockWrite                            // Lock: exclusive; without it shared
 	LockUnlock                           // Lock: let the range go
 	LockFlock                            // Lock: the whole file, apart from the ranges of fcntl
-	TellDir                              // Mknod, Unlink, Rmdir of one partition: the result has the directory, too
+	TellDir                              // Mknod, Unlink, Rmdir, Link, Rename of one partition: the result has the directory and Others, too
 	TellRights                           // Extents: the result has the rights to read the blocks, too, if the client is bound
 )
 
@@ -186,7 +186,11 @@ type Result struct {
 	Extents []Extent
 	Number  uint64
 	Number2 uint64
-	Dir     posix.Attr // of the directory that has changed, for a client that asks for it (TellDir)
+	Dir     posix.Attr // of the directory that has changed, for a client that asks for it (TellDir); of Rename that of the old name
+	// Others are the further inodes that a Rename has changed, after the change, for a client that asks
+	// for them (TellDir): the directory of the new name if it is another one, and the inode that had the
+	// new name.
+	Others []posix.Attr
 }
 
 // Limits of one command, checked where commands come in.

@@ -1,7 +1,6 @@
-// Package meta is the metadata of one partition as a deterministic state machine (DESIGN
-// section 5; thesis section 3.5.3): Apply executes an update in the order of the multicast, Query reads.
-// It has no clock and no randomness: times come with the command. Replicas that apply the same updates hold
-// the same bytes.
+// Package meta is the metadata of one partition as a deterministic state machine (thesis section 3.5.3).
+// Apply executes an update in the order of the multicast, Query reads. It has no clock and no randomness:
+// times come with the command. Replicas that apply the same updates hold the same bytes.
 //
 // Semantics are those of Linux. An operation that fails changes nothing. atime changes only by SetAttr, as in
 // the thesis.

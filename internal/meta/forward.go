@@ -53,7 +53,8 @@ func elsewhere(ino posix.Ino, at uint16) Result {
 	return Result{Code: posix.EREMOTE, Attr: posix.Attr{Ino: ino}, Number: uint64(at)}
 }
 
-// located completes the answer to a command on one inode, which is not here.
+// located completes the answer to a command on one inode. If the inode is not here, and this partition is its
+// home, the answer names the partition of the inode.
 func (m *Machine) located(c *Command, r Result) Result {
 	if r.Code != posix.EREMOTE || r.Attr.Ino != 0 {
 		return r

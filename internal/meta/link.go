@@ -8,7 +8,11 @@ func (m *Machine) link(c *Command) Result {
 	if code := s.checkLink(c); code != posix.OK {
 		return m.refuse(c, &s, code)
 	}
-	return m.applyLink(c, &s)
+	r := m.applyLink(c, &s)
+	if c.Flags&TellDir != 0 {
+		r.Dir = s.to.Attr
+	}
+	return r
 }
 
 func (s *scene) checkLink(c *Command) posix.Code {

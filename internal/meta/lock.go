@@ -19,8 +19,8 @@ const MaxFileLocks = 4096
 //
 // Locks are state of the home partition of an inode, wherever the inode lives: that is where sessions hold
 // it open. They end with the session, or with the inode. A lock that others hold is refused; waiting for it
-// is the client's business. Each is stored twice, to be found by inode and by session, in front of 0x10 and
-// with numbers of 8 bytes:
+// is the task of the client. Each lock has two keys, one to be found by inode and one by session. Both begin
+// with 0x10, and numbers have 8 bytes:
 //
 //	0 ino kind session owner start   end, exclusive, pid
 //	1 session ino kind owner start   nothing

@@ -14,7 +14,18 @@ func (m *Machine) rename(c *Command, counter uint64) Result {
 	if code := s.checkRename(c); code != posix.OK {
 		return m.refuse(c, &s, code)
 	}
-	return m.applyRename(c, &s, s.moved.at, counter)
+	r := m.applyRename(c, &s, s.moved.at, counter)
+	if c.Flags&TellDir == 0 || s.sameFile() {
+		return r
+	}
+	r.Dir = s.from.Attr
+	if c.Ino != c.NewParent {
+		r.Others = append(r.Others, s.to.Attr)
+	}
+	if s.target.ino != 0 {
+		r.Others = append(r.Others, s.replaced.Attr)
+	}
+	return r
 }
 
 // sameFile reports whether both names are of one file: both stay then.
@@ -143,7 +154,8 @@ func (s *scene) checkDirs(c *Command) posix.Code {
 	return code
 }
 
-// needsWays reports whether a rename could make a loop.
+// needsWays reports whether a rename could make a loop of directories. The parties then need the ways from
+// both directories to the root.
 func (s *scene) needsWays(c *Command) bool {
 	return c.Ino != c.NewParent && (s.source.kind == posix.TypeDir || s.target.kind == posix.TypeDir)
 }

@@ -188,3 +188,12 @@ func (m *Machine) loadUndecided() error {
 	}
 	return nil
 }
+
+// Pending gives the command of m with a number that is prepared or waits.
+func Pending(m *Machine, number uint64) (c Command, known bool) {
+	u := m.undecided.commands[number]
+	if u == nil {
+		return Command{}, false
+	}
+	return u.command, true
+}

@@ -1,4 +1,4 @@
-// Package metrics exports the measurements of a process to Prometheus (DESIGN 8): the table of all names, and
+// Package metrics exports the measurements of a process to Prometheus: the table of all names, and
 // an HTTP handler that collects the values of the process' parts at each scrape. Parts keep their own counts;
 // nothing is counted twice.
 package metrics

@@ -40,29 +40,9 @@ func join(seconds uint64, nanoseconds uint32) posix.Time {
 	return posix.Time(min(max(int64(seconds), -last), last)*int64(time.Second) + int64(nanoseconds))
 }
 
-// entry fills in a node for the kernel. The kernel may cache it for the cache time minus age.
-func (f *fileSystem) entry(out *fuse.EntryOut, a *posix.Attr, age time.Duration) {
-	out.NodeId = uint64(a.Ino)
-	fill(&out.Attr, a)
-	f.setIDs.told(a)
-	out.SetEntryTimeout(max(0, f.cacheTime-age))
-	out.SetAttrTimeout(max(0, f.cacheTime-age))
-}
-
-func (f *fileSystem) attr(out *fuse.AttrOut, a *posix.Attr) {
-	fill(&out.Attr, a)
-	f.setIDs.told(a)
-	out.SetTimeout(f.cacheTime)
-}
-
 func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	ctx, end := f.waits.reading(cancel)
 	defer end()
-	if a, age, ok := f.client.RecentDir(ino(&in.InHeader), f.cacheTime); ok {
-		fill(&out.Attr, &a)
-		out.SetTimeout(f.cacheTime - age)
-		return fuse.OK
-	}
 	if err := f.written.settle(ctx, ino(&in.InHeader)); err != nil {
 		return status(err)
 	}
@@ -70,7 +50,7 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 	if err != nil {
 		return status(err)
 	}
-	f.attr(out, &a)
+	f.attr(&in.InHeader, out, &a)
 	return fuse.OK
 }
 
@@ -85,7 +65,10 @@ func (f *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fu
 	if err != nil {
 		return status(err)
 	}
-	f.attr(out, &a)
+	f.attr(&in.InHeader, out, &a)
+	if kept { // the times change when they are ordered
+		out.SetTimeout(f.cacheTime)
+	}
 	return fuse.OK
 }
 

@@ -101,6 +101,7 @@ func (f *fileSystem) wait(ctx context.Context, token string) error {
 	if err := f.client.Wait(ctx, strings.TrimSpace(token)); err != nil {
 		return err
 	}
+	f.notices.catchUp(ctx)
 	timer := time.NewTimer(f.cacheTime + f.cacheTime/believedLate)
 	defer timer.Stop()
 	select {

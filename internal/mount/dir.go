@@ -127,7 +127,7 @@ func (f *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *f
 	return f.list(cancel, in, func(e fuse.DirEntry, a *posix.Attr, age time.Duration) bool {
 		entry := out.AddDirLookupEntry(e)
 		if entry != nil && a.Nlink > 0 && !f.written.changed(a, mark) {
-			f.entry(entry, a, age)
+			f.entry(&in.InHeader, e.Name, entry, a, age)
 		}
 		return entry != nil
 	})

@@ -17,13 +17,14 @@
 //     replaces these.
 //   - A program that opens a file sees all earlier writes of all mounts, as far as this client can know them
 //     (close to open, and causally: this mount never returns to a state before one that it has seen). While
-//     the file is open, changes by other mounts show after Config.CacheTime at the latest. The kernel caches
-//     names and attributes for that time, unless this mount informs it earlier that another mount has changed
-//     the name (notices). It never caches absent names.
+//     the file is open, changes by other mounts show after Config.CacheTime at the latest, and within
+//     milliseconds if a replica of the region reports them: the mount notifies the kernel of changed names
+//     and attributes (notices). The kernel caches names for Config.CacheTime, and attributes for trustTime if
+//     it will be notified of their changes, otherwise for Config.CacheTime. It never caches absent names.
 //   - O_APPEND is atomic among all mounts: the offset is chosen where writes are ordered. Data longer than 1
 //     MiB is appended in several steps.
 //   - A file that was removed can be used until the last close.
-//   - The kernel checks permissions (default_permissions) against attributes that may be CacheTime old. A
+//   - The kernel checks permissions (default_permissions) against these cached attributes. A
 //     write by another user removes set-id bits (the kernel requests it with the write).
 //   - Locks of flock and fcntl (also of open file descriptions) hold among all mounts. They end with the last
 //     close or the process, and with the mount's session if the mount dies. A read under a lock sees all

@@ -26,7 +26,7 @@ func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name stri
 	if err == nil {
 		f.written.created(&a, out.Fh)
 	}
-	return f.made(&out.EntryOut, a, err)
+	return f.made(&in.InHeader, name, &out.EntryOut, a, err)
 }
 
 // Open holds the file and makes the kernel drop its cache of an older version.
@@ -50,8 +50,7 @@ func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	if f.versions.same(&a) {
 		out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
 	} else {
-		// Pages go with the answer, attributes do not: a negative offset means these.
-		f.kernel.ForgetAttributes(in.NodeId)
+		f.notices.opened(&a) // pages go with the answer, attributes do not
 	}
 	return fuse.OK
 }
@@ -86,8 +85,13 @@ func (f *fileSystem) truncate(cancel <-chan struct{}, in *fuse.OpenIn, handle ui
 func (f *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	f.endFileLocks(ino(&in.InHeader), in.Fh)
 	f.persister.close(descriptor{number: in.Fh})
-	f.written.after(ino(&in.InHeader), func() { f.client.Release(ino(&in.InHeader)) }) // its content needs the inode
+	if f.client.Delegates() { // close has not waited for the content, which needs the inode
+		f.written.after(ino(&in.InHeader), func() { f.client.Release(ino(&in.InHeader)) })
+		f.written.release(ino(&in.InHeader), in.Fh)
+		return
+	}
 	f.written.release(ino(&in.InHeader), in.Fh)
+	f.client.Release(ino(&in.InHeader))
 }
 
 // Forget records that the kernel has no pages of a node any more.
@@ -140,6 +144,9 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte
 	})
 	if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
 		f.setIDs.taken(f.kernel, ino(&in.InHeader))
+	}
+	if in.WriteFlags&fuse.WRITE_CACHE != 0 { // the kernel does not know that the times have changed
+		f.notices.forget(ino(&in.InHeader))
 	}
 	if err == nil && in.Flags&unix.O_DSYNC != 0 { // is a part of O_SYNC
 		if err := f.persister.fsync(cancel, &in.InHeader, descriptor{number: in.Fh}); err != nil {

@@ -63,6 +63,7 @@ func newFileSystem(cfg *Config) *fileSystem {
 		holders:       cfg.Holders,
 		logger:        cfg.Logger,
 	}
+	f.notices.init(f)
 	f.written = newWritten(cfg, func(ino posix.Ino) {
 		f.versions.forget(ino) // its pages go at the next open, if not before
 		f.kernel.ForgetAttributes(uint64(ino))

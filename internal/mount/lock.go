@@ -76,9 +76,10 @@ func (f *fileSystem) lock(cancel <-chan struct{}, in *fuse.LkIn, ask func(contex
 	err := ask(ctx, r)
 	f.locks.end(r.Ino, o, attempt, err)
 	if err == nil {
-		// Reads under the lock see the writes of others under it: the kernel asks for attributes again, and
-		// drops pages if they have changed.
-		f.kernel.ForgetAttributes(in.NodeId)
+		// Reads under the lock see the writes of others under it: the kernel has all earlier notices, asks
+		// for the attributes of this file again, and drops pages if they have changed.
+		f.notices.catchUp(ctx)
+		f.notices.forget(r.Ino)
 	}
 	return status(err)
 }

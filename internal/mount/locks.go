@@ -91,7 +91,14 @@ func (l *locks) holds(ino posix.Ino, o lockOwner) bool {
 	return l.held[ino][o] != nil
 }
 
-// quiet gives the last attempt of o if none is running, otherwise 0, which is none.
+// any reports whether any owner may hold a lock on an inode.
+func (l *locks) any(ino posix.Ino) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.held[ino]) > 0
+}
+
+// quiet returns the number of the last attempt of o to lock ino; 0 if one is running, or if there was none.
 func (l *locks) quiet(ino posix.Ino, o lockOwner) (attempt uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +108,8 @@ func (l *locks) quiet(ino posix.Ino, o lockOwner) (attempt uint64) {
 	return 0
 }
 
-// forget records that o has released all locks on ino, unless o has tried again since quiet.
+// forget records that o has released all locks on ino, unless o has tried to lock it after the attempt
+// before, which quiet has returned.
 func (l *locks) forget(ino posix.Ino, o lockOwner, before uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,7 +118,7 @@ func (l *locks) forget(ino posix.Ino, o lockOwner, before uint64) {
 	}
 }
 
-// remove drops an owner. The caller holds mu.
+// remove deletes an owner of locks on ino. The caller holds mu.
 func (l *locks) remove(ino posix.Ino, o lockOwner) {
 	close(l.held[ino][o].gone)
 	delete(l.held[ino], o)

@@ -9,12 +9,12 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// made answers a request for a node.
-func (f *fileSystem) made(out *fuse.EntryOut, a posix.Attr, err error) fuse.Status {
+// made answers a request for the node of a name.
+func (f *fileSystem) made(h *fuse.InHeader, name string, out *fuse.EntryOut, a posix.Attr, err error) fuse.Status {
 	if err != nil {
 		return status(err)
 	}
-	f.entry(out, &a, 0)
+	f.entry(h, name, out, &a, 0)
 	return fuse.OK
 }
 
@@ -22,28 +22,28 @@ func (f *fileSystem) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name 
 	ctx, end := f.waits.reading(cancel)
 	defer end()
 	a, err := f.written.look(ctx, func() (posix.Attr, error) { return f.client.Lookup(ctx, ino(header), name) })
-	return f.made(out, a, err)
+	return f.made(header, name, out, a, err)
 }
 
 func (f *fileSystem) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
 	ctx, end := f.waits.changing(cancel)
 	defer end()
 	a, err := f.client.Mknod(ctx, cred(&in.InHeader), at(&in.InHeader, name), posix.Mode(in.Mode), in.Rdev)
-	return f.made(out, a, err)
+	return f.made(&in.InHeader, name, out, a, err)
 }
 
 func (f *fileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
 	ctx, end := f.waits.changing(cancel)
 	defer end()
 	a, err := f.client.Mkdir(ctx, cred(&in.InHeader), at(&in.InHeader, name), posix.Mode(in.Mode).Perm())
-	return f.made(out, a, err)
+	return f.made(&in.InHeader, name, out, a, err)
 }
 
 func (f *fileSystem) Symlink(cancel <-chan struct{}, header *fuse.InHeader, target, name string, out *fuse.EntryOut) fuse.Status {
 	ctx, end := f.waits.changing(cancel)
 	defer end()
 	a, err := f.client.Symlink(ctx, cred(header), at(header, name), target)
-	return f.made(out, a, err)
+	return f.made(header, name, out, a, err)
 }
 
 func (f *fileSystem) Readlink(cancel <-chan struct{}, header *fuse.InHeader) ([]byte, fuse.Status) {
@@ -61,7 +61,7 @@ func (f *fileSystem) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, 
 		return status(err)
 	}
 	a, err := f.client.Link(ctx, cred(&in.InHeader), posix.Ino(in.Oldnodeid), at(&in.InHeader, name))
-	return f.made(out, a, err)
+	return f.made(&in.InHeader, name, out, a, err)
 }
 
 func (f *fileSystem) Unlink(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {

@@ -1,41 +1,93 @@
 package mount
 
 import (
+	"context"
+	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/mount/serve"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// maxNotices bounds the names that wait for their notice to the kernel. There is no notice for further names:
-// the kernel caches them for Config.CacheTime.
+// maxNotices bounds the changes that wait for their notices to the kernel. With more, the kernel has to look
+// at everything again.
 const maxNotices = 1 << 12
 
-// notices tell the kernel of names that other mounts have changed. The kernel takes the lock of the directory
-// for that. So a goroutine of its own tells, and nothing waits for it. While a request in the directory is
-// not answered, its notices are set aside: the answer may give the old state.
+// noticeStuck is the time from which on a notice that does not return ends the long caching.
+const noticeStuck = 5 * time.Second
+
+// notices tell the kernel of names and attributes that other mounts have changed. The kernel takes the lock
+// of a directory for the notice of a name in it. So a goroutine of its own tells, and no request waits for a
+// notice of a name. Notices wait for the requests that they concern: those in the directory, and those with
+// an answer that describes the inode.
+//
+// The kernel drops an answer with attributes that it processes after a notice of the inode. A read that has
+// asked for them then uses an old size. So a lock and an open of a changed file begin a time without
+// notices of the inode, in which the kernel does not cache its attributes (forget), and so does each notice.
+// While the inode is locked through this mount, there are no notices of it either: the kernel then caches its
+// attributes for Config.CacheTime.
 type notices struct {
-	kernel *serve.Kernel
+	kernel    *serve.Kernel
+	client    *client.Client
+	locks     *locks
+	cacheTime time.Duration
+	logger    *slog.Logger
 
 	mu      sync.Mutex
-	waiting []client.Name // GUARDED_BY mu
-	runs    bool          // GUARDED_BY mu; the goroutine
-	closed  bool          // GUARDED_BY mu
+	trusted trusted                  // GUARDED_BY mu
+	before  time.Time                // until then the kernel may trust attributes that a predecessor gave it
+	waiting []meta.Change            // GUARDED_BY mu
+	queued  map[meta.Change]struct{} // GUARDED_BY mu; the changes in waiting
+	added   uint64                   // GUARDED_BY mu; changes that were ever in waiting
+	done    uint64                   // GUARDED_BY mu; and those of them whose notices were sent or set aside
+	runs    bool                     // GUARDED_BY mu; the goroutine
+	sending posix.Ino                // GUARDED_BY mu; the inode of the notice that is being sent; 0: none
+	began   time.Time                // GUARDED_BY mu; when the present notice was begun; zero: none is sent
+	sent    chan struct{}            // GUARDED_BY mu; closed after the next notice; nil: no waiters
+	closed  bool                     // GUARDED_BY mu
 }
 
-// add takes a name that has changed.
-func (n *notices) add(dir posix.Ino, name string) {
+// init prepares the notices of a file system.
+func (n *notices) init(f *fileSystem) {
+	n.client, n.locks, n.cacheTime, n.logger = f.client, &f.locks, f.cacheTime, f.logger
+	n.trusted, n.queued = newTrusted(), map[meta.Change]struct{}{}
+}
+
+// add takes a change by another mount; kind 0: everything may have changed.
+func (n *notices) add(c meta.Change) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed || len(n.waiting) >= maxNotices {
+	if n.closed || !n.concerns(&c) {
 		return
 	}
-	n.waiting = append(n.waiting, client.Name{Dir: dir, Name: name})
+	if len(n.waiting) >= maxNotices {
+		c = meta.Change{}
+	}
+	if _, known := n.queued[c]; known {
+		return
+	}
+	n.queued[c] = struct{}{}
+	n.waiting = append(n.waiting, c)
+	n.added++
 	if !n.runs {
 		n.runs = true
 		go n.run()
 	}
+}
+
+// concerns reports whether the kernel may cache the changed part. The caller holds mu.
+func (n *notices) concerns(c *meta.Change) bool {
+	switch c.Kind {
+	case meta.ChangedAttr, meta.ChangedPlace:
+		_, ok := n.trusted.get(c.Ino)
+		return ok || time.Now().Before(n.before)
+	case meta.ChangedNames:
+		return false
+	}
+	return true
 }
 
 // run sends notices until the queue is empty.
@@ -44,14 +96,186 @@ func (n *notices) run() {
 		n.mu.Lock()
 		batch := n.waiting
 		n.waiting = nil
+		clear(n.queued)
 		if n.runs = len(batch) > 0 && !n.closed; !n.runs {
+			n.wake()
 			n.mu.Unlock()
 			return
 		}
 		n.mu.Unlock()
-		for _, at := range batch {
-			n.kernel.ExpireEntry(at.Dir, at.Name, func() { n.add(at.Dir, at.Name) })
+		for i := range batch {
+			n.send(&batch[i])
+			n.mu.Lock()
+			n.done++
+			n.wake()
+			n.mu.Unlock()
 		}
+	}
+}
+
+// wake wakes those who wait for a notice. The caller holds mu.
+func (n *notices) wake() {
+	if n.sent != nil {
+		close(n.sent)
+		n.sent = nil
+	}
+}
+
+// send sends the notices of a change.
+func (n *notices) send(c *meta.Change) {
+	switch c.Kind {
+	case meta.ChangedName:
+		n.expireName(client.Name{Dir: c.Ino, Name: c.Name})
+	case meta.ChangedAttr, meta.ChangedPlace:
+		n.expireAttr(c.Ino)
+	case 0:
+		n.expireAll()
+	}
+}
+
+// expireName makes the kernel look up a name again. Other names that may have changed, the kernel looks up
+// when it has cached them for Config.CacheTime.
+func (n *notices) expireName(at client.Name) {
+	n.begin(0)
+	n.kernel.ExpireEntry(at.Dir, at.Name, func() { n.add(meta.Change{Kind: meta.ChangedName, Ino: at.Dir, Name: at.Name}) })
+	n.end()
+}
+
+// expireAttr makes the kernel ask for the attributes of an inode. If the kernel has got to know the inode a
+// moment ago, with a name, a notice of this name goes first: it takes the lock of the directory, and so comes
+// after the kernel has processed the answer.
+func (n *notices) expireAttr(ino posix.Ino) {
+	again := func() { n.add(meta.Change{Kind: meta.ChangedAttr, Ino: ino}) }
+	n.mu.Lock()
+	last, _ := n.trusted.get(ino)
+	n.mu.Unlock()
+	if at := last.name; at.Dir != 0 && time.Since(last.at) < time.Second {
+		n.begin(0)
+		done := n.kernel.ExpireEntry(at.Dir, at.Name, again)
+		n.end()
+		if !done {
+			return
+		}
+	}
+	n.begin(ino)
+	n.mu.Lock()
+	last, ok := n.trusted.get(ino)
+	n.trusted.remove(ino)
+	n.trusted.calmDown(ino)
+	n.mu.Unlock()
+	if (ok || time.Now().Before(n.before)) && !n.kernel.ExpireAttributes(ino, again) { // otherwise forgotten meanwhile
+		n.mu.Lock()
+		n.trusted.put(ino, last)
+		n.mu.Unlock()
+	}
+	n.end()
+}
+
+// expireAll makes the kernel ask for all trusted attributes.
+func (n *notices) expireAll() {
+	n.mu.Lock()
+	inos := n.trusted.inodes()
+	n.mu.Unlock()
+	for _, ino := range inos {
+		n.expireAttr(ino)
+	}
+}
+
+// begin records that a notice is being sent.
+func (n *notices) begin(ino posix.Ino) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.sending, n.began = ino, time.Now()
+}
+
+// end records that the notice was sent or set aside.
+func (n *notices) end() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if time.Since(n.began) > noticeStuck {
+		n.logger.Warn("the kernel took long to take in a change by another mount: programs wait in this directory", "inode", n.sending, "time", time.Since(n.began))
+	}
+	n.sending, n.began = 0, time.Time{}
+	n.wake()
+}
+
+// believe notes that the kernel will cache attributes of an inode. believed is false if there will be no
+// notices of them; calm means that there was a notice a moment ago, and that there is no other yet.
+func (n *notices) believe(a *posix.Attr, name client.Name) (believed, calm bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.trusted.isCalm(a.Ino) {
+		return true, true
+	}
+	return !n.isStuck() && n.trusted.add(a.Ino, given{time.Now(), name, versionOf(a)}), false
+}
+
+// isStuck reports whether a notice does not return. The caller holds mu.
+func (n *notices) isStuck() bool { return !n.began.IsZero() && time.Since(n.began) > noticeStuck }
+
+// opened makes the kernel ask for the attributes of a file that is being opened if it may have older ones.
+func (n *notices) opened(a *posix.Attr) {
+	n.mu.Lock()
+	last, trusts := n.trusted.get(a.Ino)
+	pending := n.runs
+	n.mu.Unlock()
+	switch {
+	case trusts && last.version == versionOf(a):
+	case !pending && n.client.ChangedHere(a): // no notice of an earlier change follows
+		n.kernel.ForgetAttributes(uint64(a.Ino))
+	default:
+		n.forget(a.Ino)
+	}
+}
+
+// forget makes the kernel ask for the attributes of an inode, and begins a time without notices of them: no
+// later notice makes the kernel drop the answer.
+func (n *notices) forget(ino posix.Ino) {
+	n.mu.Lock()
+	n.trusted.calmDown(ino)
+	n.trusted.remove(ino)
+	for n.sending == ino && !n.isStuck() {
+		n.awaitSent(noticeStuck)
+	}
+	n.mu.Unlock()
+	n.kernel.ForgetAttributes(uint64(ino))
+}
+
+// awaitSent waits for the end of the present notice. The caller holds mu, which is free meanwhile.
+func (n *notices) awaitSent(most time.Duration) {
+	if n.sent == nil {
+		n.sent = make(chan struct{})
+	}
+	sent := n.sent
+	n.mu.Unlock()
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-sent:
+	case <-timer.C:
+	}
+	n.mu.Lock()
+}
+
+// catchUp returns when the kernel has the notices of all changes that this client has seen. If the client
+// does not hear of them in time, the kernel forgets everything.
+func (n *notices) catchUp(ctx context.Context) {
+	if n.cacheTime == 0 {
+		return
+	}
+	if !n.client.CatchUp(ctx, n.cacheTime) {
+		n.add(meta.Change{})
+	}
+	n.settle(ctx)
+}
+
+// settle returns when the kernel has the notices of all changes that the client has taken in, but for those
+// that wait for a request.
+func (n *notices) settle(ctx context.Context) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for all := n.added; n.done < all && n.runs && !n.isStuck() && ctx.Err() == nil; {
+		n.awaitSent(100 * time.Millisecond)
 	}
 }
 
@@ -60,4 +284,5 @@ func (n *notices) close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.closed, n.waiting = true, nil
+	clear(n.queued)
 }

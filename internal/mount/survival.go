@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/mount/serve"
 )
 
@@ -22,6 +23,7 @@ func ClientState(handed *serve.Handed) (*client.State, error) {
 func (f *fileSystem) Connect(k *serve.Kernel) {
 	f.kernel, f.notices.kernel = k, k
 	if f.client != nil {
+		k.OnOverflow(func() { f.notices.add(meta.Change{}) })
 		f.client.OnChange(f.notices.add)
 	}
 }
@@ -112,6 +114,7 @@ func (f *fileSystem) adopt(s *serve.State) {
 		f.locks.adopt(&s.Holders[i])
 	}
 	f.written.adopt(s.Lost)
+	f.notices.before = time.Now().Add(trustTime + trustSlack)
 }
 
 func (l *listings) count() uint64 {

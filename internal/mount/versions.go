@@ -12,6 +12,8 @@ type version struct {
 	size         uint64
 }
 
+func versionOf(a *posix.Attr) version { return version{a.Mtime, a.Ctime, a.Size} }
+
 // versions remembers each file's version when it was opened last, as long as the kernel remembers
 // the file. If it is still the same at the next open, all pages that the kernel has read
 // meanwhile are of this version too and may stay.
@@ -22,7 +24,7 @@ type versions struct {
 
 // same records the version that is opened now and reports whether the last open had the same version.
 func (v *versions) same(a *posix.Attr) bool {
-	now := version{a.Mtime, a.Ctime, a.Size}
+	now := versionOf(a)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	last, ok := v.opened[a.Ino]

@@ -1,5 +1,5 @@
 // Package mover moves subtrees to the partitions of their placements, in the background and with one ordered
-// command for each inode (DESIGN 5.1). It works on the tasks of the partitions (meta.Task). `globalfs place`
+// command for each inode. It works on the tasks of the partitions (meta.Task). `globalfs place`
 // makes a task, unless the user declines, and so does a rename of a directory into another partition.
 //
 // # Work on a task

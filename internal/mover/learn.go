@@ -42,9 +42,9 @@ func (w *work) learn(ctx context.Context) error {
 	return errOver
 }
 
-// valid reports whether the directory of the task is still to be at its target. It is if the directory was
-// placed there or, if it was not placed, if its parent directory is there or sends its children there. If
-// several renames left two tasks in several partitions, one of them is valid.
+// valid reports whether the directory of the task still belongs to the target of the task. A placed directory
+// belongs to the partition of its placement. Another one belongs to the partition of its parent, or to the
+// one that a rule of the parent names. If several renames left two tasks in several partitions, one is valid.
 func (w *work) valid(ctx context.Context) (bool, error) {
 	if p, ok := w.placed[w.task.Dir]; ok {
 		return p.Target == w.task.Target, nil

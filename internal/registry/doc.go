@@ -1,5 +1,5 @@
 // Package registry holds the shared state of the servers of a cluster: the cluster's description, the live
-// servers, and facts that stay (DESIGN section 7). It has two implementations. Etcd is for servers on several
+// servers, and facts that stay. It has two implementations. Etcd is for servers on several
 // hosts; this package is the only importer of etcd's client. Local is for servers in one process. One test
 // suite runs on both. Nothing on the data path needs a registry: while it is unavailable, servers continue,
 // and only the start of servers, changes and queries of the cluster must wait.

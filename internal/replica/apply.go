@@ -23,14 +23,20 @@ const (
 	syncAfter = 5 * time.Second
 )
 
+// Executed deliveries are committed to the store when they have written so many bytes. The log has them all:
+// after a crash the orders deliver again the entries that the store lacks. So the commits of many turns are
+// one, and a key that many turns write is written once.
+const commitBytes = 256 << 10
+
 // Syncs implements turn.Node.
 func (r *Replica) Syncs(out *turn.Output) bool {
 	p := &r.progress
 	return p.sinceSync+len(out.Deliveries) >= syncEvery || p.syncAt != 0 && r.now.Mono >= p.syncAt
 }
 
-// Apply executes the deliveries that passed the gate of their step, in order, commits them, and returns
-// replies. The driver calls it every turn. After an error the replica must stop; nothing was answered.
+// Apply executes the deliveries that passed the gate of their step, in order, and returns replies. The driver
+// calls it every turn. It commits to the store at times, always between two deliveries. After an error
+// the replica must stop; nothing was answered.
 func (r *Replica) Apply(out *turn.Output) (replies []turn.Call, err error) {
 	p := &r.progress
 	sync := r.Syncs(out)
@@ -54,8 +60,10 @@ func (r *Replica) Apply(out *turn.Output) (replies []turn.Call, err error) {
 	if len(out.Deliveries) == 0 && !sync {
 		return nil, r.keys.Err()
 	}
-	if err := r.keys.Commit(sync); err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+	if sync || r.keys.Pending() >= commitBytes {
+		if err := r.keys.Commit(sync); err != nil {
+			return nil, fmt.Errorf("store: %w", err)
+		}
 	}
 	if sync {
 		p.sinceSync, p.syncAt = 0, 0
@@ -228,11 +236,16 @@ func (r *Replica) change(c *meta.Command) (meta.Result, error) {
 		r.delegations.delegate(c, &numbers)
 		return numbers, nil
 	}
-	update := plain(*c)
-	if r.delegations.recall(&update) {
+	update := c
+	if c.Op == meta.OpDelegate {
+		made := *c
+		plain(&made)
+		update = &made
+	}
+	if r.delegations.recall(update) {
 		return meta.Result{Code: posix.EHELD}, nil
 	}
-	result := r.machine.Apply(&update, r.cross.Count())
+	result := r.machine.Apply(update, r.cross.Count())
 	if c.Op == meta.OpDelegate {
 		r.delegations.delegate(c, &result)
 	}

@@ -331,7 +331,11 @@ func (c *cluster) isSound() {
 	require.Empty(c.t, meta.CheckAll(stores))
 }
 
+// contents commits first: the stored digest is that of the last commit.
 func contents(keys *kv.Store) map[string]string {
+	if err := keys.Commit(false); err != nil {
+		panic(err)
+	}
 	all := map[string]string{}
 	for k, v := range keys.Scan([]byte{0}, []byte{0xff}) {
 		all[string(k)] = string(v)

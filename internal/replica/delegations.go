@@ -60,12 +60,11 @@ func checkDelegating(c *meta.Command, q *ask.Request) error {
 	return nil
 }
 
-// plain returns the update of the tree that a command makes: an OpDelegate makes a directory.
-func plain(c meta.Command) meta.Command {
+// plain makes a command the update of the tree that it stands for: an OpDelegate makes a directory.
+func plain(c *meta.Command) {
 	if c.Op == meta.OpDelegate && c.Name != "" {
 		c.Op, c.Offset = meta.OpMknod, 0
 	}
-	return c
 }
 
 // isRecalled reports whether an update must wait for the return of directories that are recalled already.
@@ -76,6 +75,11 @@ func (d *delegations) isRecalled(c *meta.Command) bool {
 // recall reports whether an update at its place of the order must wait, and recalls the directories.
 func (d *delegations) recall(c *meta.Command) bool {
 	return d.Len() > 0 && d.Recall(meta.Touched(d.machine, c))
+}
+
+// recallHere is recall for a command of several partitions.
+func (d *delegations) recallHere(c *meta.Command, parties []uint16) bool {
+	return d.Len() > 0 && d.Recall(meta.TouchedHere(d.machine, c, parties))
 }
 
 // executeBatch executes a batch of a client's log.
@@ -114,6 +118,9 @@ func (d *delegations) delegate(c *meta.Command, made *meta.Result) {
 // revoke proposes the end of grants with recalls that were not answered.
 func (d *delegations) revoke(now time.Duration) {
 	d.wakeAt = 0
+	if d.Len() == 0 && len(d.recalled) == 0 {
+		return
+	}
 	recalled := d.Recalled(0)
 	if len(recalled) == 0 {
 		clear(d.recalled)

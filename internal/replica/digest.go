@@ -86,8 +86,9 @@ func SumStore(store meta.Scanner) digest.Sum {
 	return digest.Of(store.Scan(nil, nil), partOf)
 }
 
-// partOf returns the part of the entry with a key that counts for the digest. Of an answer only its name
-// counts: another version of the program may encode the answer to the same update in another way.
+// partOf returns the part of a stored entry that the digest covers: the key with the value, the key only, or
+// nothing. Of an answer it covers the key only, because another version of the program may encode the answer
+// to the same update in another way.
 func partOf(key []byte) digest.Part {
 	switch {
 	case string(key) == string(digestKey) || string(key) == string(adoptedKey):

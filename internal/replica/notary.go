@@ -11,14 +11,14 @@ import (
 // rememberFor is the time after which a notary forgets seals: the keys may have changed.
 const rememberFor = time.Second
 
-// remembered is the number of accepted proofs that a notary remembers.
-const remembered = 8
+// remembered is the number of proofs that a notary remembers, which it has made or accepted.
+const remembered = 16
 
 // notary makes and verifies the tags of one replica. Reads repeat vectors, so it remembers the last ones. It
 // has one owner.
 type notary struct {
 	sealer   ask.Sealer
-	sealed   seal
+	sealed   seal          // the last one that it has made
 	since    time.Duration // it remembers seals made and accepted since then
 	accepted [remembered]seal
 	oldest   int // index of accepted that is overwritten next
@@ -42,6 +42,7 @@ func (n *notary) tag(v ask.Vector, backup uint64) []byte {
 	n.scratch = append(v.Append(n.scratch[:0]), number...)
 	if !bytes.Equal(n.scratch, n.sealed.vector) {
 		n.sealed = seal{slices.Clone(n.scratch), append(n.sealer.Seal(n.scratch), number...)}
+		n.remember(n.sealed.vector[:len(n.scratch)-len(number)], n.sealed.tag) // its client shows it with the next request
 	}
 	return n.sealed.tag
 }
@@ -57,10 +58,15 @@ func (n *notary) accepts(p ask.Proofs) bool {
 		if !n.sealer.Gave(append(n.scratch, number...), tag) {
 			return false
 		}
-		n.accepted[n.oldest] = seal{slices.Clone(n.scratch), p[i].Tag}
-		n.oldest = (n.oldest + 1) % remembered
+		n.remember(slices.Clone(n.scratch), p[i].Tag)
 	}
 	return true
+}
+
+// remember keeps a proof that replicas of the cluster have made.
+func (n *notary) remember(vector, tag []byte) {
+	n.accepted[n.oldest] = seal{vector, tag}
+	n.oldest = (n.oldest + 1) % remembered
 }
 
 // remembers reports whether the vector in scratch was accepted with a tag.

@@ -18,17 +18,9 @@ import (
 // have ended (cross.Conclude), all posts are delivered, and the orders begin anew, in new histories. The
 // caller commits the stores.
 func Refound(stores []Keys, hash uint32) (done cross.Concluded, err error) {
-	states := make([]cross.State, len(stores))
-	clocks := make([]stored, len(stores))
-	for p, keys := range stores {
-		machine, err := meta.New(keys, meta.Config{Partition: uint16(p)})
-		if err != nil {
-			return done, fmt.Errorf("partition %d: %w", p, err)
-		}
-		states[p] = cross.State{Keys: keys, Machine: machine}
-		if clocks[p], err = loadProgress(keys); err != nil {
-			return done, fmt.Errorf("partition %d: %w", p, err)
-		}
+	states, clocks, err := openStates(stores)
+	if err != nil {
+		return done, err
 	}
 	if done, err = cross.Conclude(states, hash); err != nil {
 		return done, err
@@ -46,14 +38,35 @@ func Refound(stores []Keys, hash uint32) (done cross.Concluded, err error) {
 		}
 	}
 	for p, keys := range stores {
-		b := ask.AppendPosition(nil, multicast.Position{})
-		keys.Set(positionKey, varint.AppendInt(b, int64(clocks[p].time)))
-		keys.Delete(adoptedKey)
-		keys.Delete(backupKey)
-		keys.Set(digestKey, SumStore(keys).Bytes())
-		err = errors.Join(err, keys.Err())
+		err = errors.Join(err, beginAnew(keys, clocks[p]))
 	}
 	return done, err
+}
+
+// openStates opens the states of all partitions, and reads how far each is.
+func openStates(stores []Keys) (states []cross.State, clocks []stored, err error) {
+	for p, keys := range stores {
+		machine, err := meta.New(keys, meta.Config{Partition: uint16(p)})
+		if err != nil {
+			return nil, nil, fmt.Errorf("partition %d: %w", p, err)
+		}
+		clock, err := loadProgress(keys)
+		if err != nil {
+			return nil, nil, fmt.Errorf("partition %d: %w", p, err)
+		}
+		states, clocks = append(states, cross.State{Keys: keys, Machine: machine}), append(clocks, clock)
+	}
+	return states, clocks, nil
+}
+
+// beginAnew makes a state the first one of new orders.
+func beginAnew(keys Keys, clock stored) error {
+	b := ask.AppendPosition(nil, multicast.Position{})
+	keys.Set(positionKey, varint.AppendInt(b, int64(clock.time)))
+	keys.Delete(adoptedKey)
+	keys.Delete(backupKey)
+	keys.Set(digestKey, SumStore(keys).Bytes())
+	return keys.Err()
 }
 
 // endSessions ends all sessions of a partition, and forgets those that have ended: clients of the new cluster

@@ -18,13 +18,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Keys is the store of a replica: the metadata's keys, committed in batches. Reads do not fail: the first
-// error sticks, and Commit and Err return it.
+// Keys is the store of a replica: the metadata's keys, committed in batches. Reads include the writes that
+// are not committed, and do not fail: the first error sticks, and Commit and Err return it.
 type Keys interface {
 	meta.Keys
 	// Commit makes all writes since the last one durable against a crash of the process; with sync also
 	// against a loss of power.
 	Commit(sync bool) error
+	// Pending returns the bytes of the writes since the last Commit, about.
+	Pending() int
 	Err() error
 	// KeepDigest makes the store keep the digest of its entries, including pending writes, and store it under
 	// the key at. part returns the part of the entry with a key that counts.
@@ -129,7 +131,7 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 	}
 	r.cross, err = cross.New(cross.Config{
 		Partition: cfg.Partition, Self: cfg.Self, Index: cfg.Index, Partitions: len(cfg.Groups), MaxPending: cfg.MaxPending,
-		Recall: r.delegations.Recall,
+		Recall: r.delegations.recallHere,
 	}, keys, machine, r.orders, r.sessions)
 	if err != nil {
 		return nil, err
@@ -281,7 +283,8 @@ func (r *Replica) operation(q *ask.Request, from *ask.Client) (meta.Command, err
 	if err := checkDelegating(&c, q); err != nil {
 		return c, err
 	}
-	return plain(c), checkGarbage(&c, q)
+	plain(&c)
+	return c, checkGarbage(&c, q)
 }
 
 func (r *Replica) reply(token uint64, s ask.Outcome, result []byte) turn.Call {

@@ -13,8 +13,8 @@ import (
 )
 
 // A replica that was absent for longer than the others retain messages for it, or whose disk is gone, takes
-// over the state of another replica of its partition: the state of both cores, and the store (DESIGN 4.1, T
-// 3.4.3).
+// over the state of another replica of its partition: the state of both cores, and the store
+// (thesis 3.4.3).
 
 // maxCoreState bounds what a forged length can make Adopt allocate, in bytes.
 const maxCoreState = 1 << 30

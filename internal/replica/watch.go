@@ -11,18 +11,18 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A client that caches names watches the partition at one replica: it asks for the changes after a place of
-// the order, and gets them in this order (ask.Watch). The replica keeps the changes of the last places, for
-// all clients together. For a single client it keeps only the waiting request, so a client may continue at
-// any replica. A client that is further behind than the kept places, or that was at a place that this order
-// does not have, is told that anything may have changed.
+// A client that caches names and attributes watches the partition at one replica: it asks for the changes
+// after a place of the order, and gets them in this order (ask.Watch). The replica keeps the changes of
+// the last places, for all clients together. For a single client it keeps only the waiting request, so a
+// client may continue at any replica. A client that is further behind than the kept places, or that was at
+// a place that this order does not have, is told that anything may have changed.
 //
 // A bound client gets the names of a directory only if one of its users may list the directory.
 
 // Bounds of the kept places.
 const (
 	maxPlaces = 1 << 14
-	maxKept   = 1 << 15 // changes
+	maxKept   = 1 << 16 // changes: about three for each update of a name
 	// MaxWatchesOfClient is the maximal number of waiting watch requests of a bound client at a replica.
 	MaxWatchesOfClient = 64
 )
@@ -127,10 +127,13 @@ func isUrgent(q *watch, places []place) bool {
 			return false
 		}
 		return slices.ContainsFunc(p.changes, func(c meta.Change) bool {
-			return c.Kind != meta.ChangedPlace && q.Interest.Has(c.Ino)
+			return (q.Attrs || isOfNames(c.Kind)) && q.Interest.Has(c.Ino)
 		})
 	})
 }
+
+// isOfNames reports whether a change of a kind concerns the names of a directory only.
+func isOfNames(k meta.ChangeKind) bool { return k == meta.ChangedName || k == meta.ChangedNames }
 
 // add answers a request to watch, or keeps it until there are changes.
 func (w *watches) add(call turn.Call, request ask.Request, now time.Duration, replies []turn.Call) []turn.Call {
@@ -190,7 +193,7 @@ func (w *watches) answerAll(replies []turn.Call, isDue func(q *watch) bool) []tu
 
 // answer answers a request to watch.
 func (w *watches) answer(q *watch) turn.Call {
-	c := ask.Changes{History: w.history, From: q.From, To: w.end(), Lost: w.isLost(q)}
+	c := ask.Changes{History: w.history, From: q.From, To: w.end(), Lost: w.isLost(q), Attrs: q.Attrs}
 	if q.Recalls {
 		c.Recalled = w.recalled(q.Session)
 	} else if !c.Lost {
@@ -210,6 +213,9 @@ func (w *watches) list(q *watch) (list []ask.Change, to uint64) {
 		}
 		to++
 		for _, c := range p.changes {
+			if c.Kind == meta.ChangedAttr && !q.Attrs {
+				continue
+			}
 			list = append(list, ask.Change{Change: c, Place: to, Own: p.session != 0 && p.session == q.Session})
 		}
 	}

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -97,6 +98,41 @@ func updateOf(session, seq uint64, c meta.Command) ask.Request {
 	return ask.Request{Kind: ask.Update, Session: session, Seq: seq, Done: seq - 1, Command: c.Append(nil)}
 }
 
+// Changes of attributes are for clients that ask for them: for these they are urgent, too.
+func TestWatchOfAttributes(t *testing.T) {
+	f := newFixture(t)
+	f.open(7)
+	f.open(8)
+	_, m := f.do(7, 1, mknod("a"))
+	start := changesOf(t, f.one(watching(7, ask.Watching{})))
+	chmod := meta.Command{Op: meta.OpSetAttr, Ino: m.Attr.Ino, Set: meta.SetMode, Attr: posix.Attr{Mode: 0o600}}
+	f.step(watching(7, after(&start, time.Second, m.Attr.Ino)))
+	old := f.token
+	w := after(&start, time.Second, m.Attr.Ino)
+	w.Attrs = true
+	f.step(watching(7, w))
+	asking := f.token
+	replies := f.step(updateOf(8, 1, chmod))
+	require.NotContains(t, replies, old)
+	require.Contains(t, replies, asking)
+	c := changesOf(t, replies[asking])
+	require.True(t, c.Attrs)
+	require.Equal(t, []ask.Change{{Change: meta.Change{Kind: meta.ChangedAttr, Ino: m.Attr.Ino}, Place: start.To + 1}}, c.List)
+	f.mono += time.Second
+	c = changesOf(t, f.step()[old])
+	require.False(t, c.Attrs)
+	require.Empty(t, c.List)
+	require.Equal(t, start.To+1, c.To)
+
+	// An update of a name changes the name, its directory and its inode, each once.
+	w = after(&c, 0)
+	w.Attrs = true
+	f.do(8, 2, mknod("b"))
+	c = changesOf(t, f.one(watching(7, w)))
+	require.Equal(t, []meta.ChangeKind{meta.ChangedName, meta.ChangedAttr, meta.ChangedAttr}, []meta.ChangeKind{c.List[0].Kind, c.List[1].Kind, c.List[2].Kind})
+	require.Len(t, c.List, 3)
+}
+
 // The kept changes are bounded, and so is an answer.
 func TestWatchIsBounded(t *testing.T) {
 	f := newFixture(t)
@@ -105,7 +141,7 @@ func TestWatchIsBounded(t *testing.T) {
 	own := f.cross.Own()
 	for range maxPlaces {
 		own.Count++
-		w.keep(place{mark: own.Count, changes: make([]meta.Change, 4)})
+		w.keep(place{mark: own.Count, changes: slices.Repeat([]meta.Change{{Kind: meta.ChangedName}}, 8)})
 	}
 	require.LessOrEqual(t, w.kept, maxKept)
 	require.LessOrEqual(t, len(w.places), maxPlaces)
@@ -116,7 +152,7 @@ func TestWatchIsBounded(t *testing.T) {
 	require.False(t, w.isLost(q))
 	list, to := w.list(q)
 	require.Len(t, list, ask.MaxChanges)
-	require.Equal(t, w.before+ask.MaxChanges/4, to)
+	require.Equal(t, w.before+ask.MaxChanges/8, to)
 	w.note(own, 1, 0)
 	require.Empty(t, w.places, "an entry was passed over")
 }

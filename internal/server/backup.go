@@ -68,7 +68,7 @@ func (c *cut) close() {
 	c.drop()
 }
 
-// drop does the work of close. The caller holds mu.
+// drop closes the view of the saved state, if there is one. The caller holds mu.
 func (c *cut) drop() {
 	if c.view != nil {
 		c.idle.Stop()

@@ -207,10 +207,7 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	if err := s.reexamine(h, dir); err != nil {
 		return err
 	}
-	machine, err := meta.New(h.keys, meta.Config{
-		Partition: p.ID, Genesis: genesis(plan, p), Time: posix.Time(max(0, plan.Created.UnixNano())),
-		Owner: posix.Cred{UID: plan.Owner.UID, GID: plan.Owner.GID}, Shards: plan.Shards(p.Region),
-	})
+	machine, err := meta.New(h.keys, metaConfig(plan, p))
 	if err != nil {
 		return err
 	}
@@ -300,6 +297,14 @@ func (s *Server) recoverCores(h *hosted, incarnation uint64) (local, cross *prim
 		}
 	}
 	return local, cross, checkStore(local, cross)
+}
+
+// metaConfig returns the configuration of the metadata of a partition.
+func metaConfig(plan *topology.Cluster, p *topology.Partition) meta.Config {
+	return meta.Config{
+		Partition: p.ID, Genesis: genesis(plan, p), Time: posix.Time(max(0, plan.Created.UnixNano())),
+		Owner: posix.Cred{UID: plan.Owner.UID, GID: plan.Owner.GID}, Shards: plan.Shards(p.Region),
+	}
 }
 
 // genesis returns the entries of the root directory of p in a new cluster.

@@ -1,11 +1,10 @@
 // Package sim runs processes in virtual time: a network, disks and clocks that fail in every way that package
 // multicast allows, all drawn from one seed. The same seed gives the same run, event by event.
 //
-// There are two layers. Network is the machine room: it steps nodes (package turn), carries their frames,
-// syncs their records, stops and restarts them. Run puts a protocol core on each process, multicasts at
-// random, lets the faults rage, then heals everything and demands that all is delivered (liveness), and gives
-// the History to package check. A larger component, such as a replica with clients, is a node of its own on a
-// Network.
+// There are two layers. A Network steps nodes (package turn), carries their frames, syncs their records, and
+// stops and restarts them. Run puts a protocol core on each process and multicasts at random while faults
+// happen. Then it heals everything, demands that all messages are delivered (liveness), and gives the History
+// to package check. A larger component, such as a replica with clients, is a node of its own on a Network.
 //
 // A Network does the following to its nodes:
 //

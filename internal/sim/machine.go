@@ -65,7 +65,8 @@ func (m *machine) progress() (all multicast.Progress) {
 	return all
 }
 
-// sync makes parts of the lists durable at random times, and always once faults have ended.
+// sync makes a random part of the applied deliveries durable, at random times. Once faults have ended it
+// makes all of them durable.
 func (m *machine) sync() multicast.Progress {
 	for _, l := range m.lines {
 		if rng := m.run.net.Rand(); m.run.net.healed || rng.IntN(4) == 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -29,27 +30,38 @@ func TestReplicas(t *testing.T) {
 	seeds(t, 150, func(seed uint64) error { return replicaRun(seed).judge() })
 }
 
-// stored is the state that survives a crash of a replica: the store as it is, or as one of the last commits
-// left it.
+// stored is the state that survives a crash of a replica: the store as the last commit left it, or an earlier
+// one since the last sync.
 type stored struct {
-	keys  *kv.Store
-	saved []byte
-	snaps []storeSnapshot // of runs with losses of power: the last synced one, and some after it
+	keys      *kv.Store // of the running replica, with the writes that are not committed
+	committed []byte    // nil: nothing is
+	saved     []byte
+	snaps     []storeSnapshot // of runs with losses of power: the last synced one, and some after it
 }
 
-// lossyKeys is the store of a running replica.
+// lossyKeys is the store of a running replica. It is committed at random moments.
 type lossyKeys struct {
 	*kv.Store
 	disk *stored
 	rng  *rand.Rand
 }
 
+func (k lossyKeys) Pending() int {
+	if k.rng.IntN(8) == 0 {
+		return math.MaxInt
+	}
+	return k.Store.Pending()
+}
+
 func (k lossyKeys) Commit(sync bool) error {
 	err := k.Store.Commit(sync)
-	if err == nil && (sync || k.rng.IntN(8) == 0) {
+	if err == nil {
 		var b bytes.Buffer
 		err = meta.Snapshot(k.Store, &b)
-		k.disk.saved = b.Bytes()
+		k.disk.committed = b.Bytes()
+		if sync || k.rng.IntN(4) == 0 {
+			k.disk.saved = b.Bytes()
+		}
 	}
 	return err
 }
@@ -124,13 +136,16 @@ var bound = map[uint64]*ask.Client{
 	103: {Name: "three", Authority: &posix.Authority{UIDs: []posix.IDs{{First: 5, Last: 1000}}, GIDs: []posix.IDs{{First: 1000, Last: 1000}}}},
 }
 
-// crash loses the unsynced part of the store, or keeps it.
+// crash loses the writes that are not committed, and perhaps the unsynced commits.
 func (d *stored) crash(rng *rand.Rand) error {
-	if d.saved == nil || rng.IntN(2) != 0 {
-		return nil
+	if d.saved != nil && rng.IntN(2) == 0 {
+		d.committed = d.saved
 	}
 	d.keys = kv.NewMemory()
-	if err := meta.Restore(d.keys, bytes.NewReader(d.saved)); err != nil {
+	if d.committed == nil {
+		return nil
+	}
+	if err := meta.Restore(d.keys, bytes.NewReader(d.committed)); err != nil {
 		return err
 	}
 	return d.keys.Commit(true)
@@ -380,7 +395,11 @@ func (r *replicas) history(p uint16) error {
 	return nil
 }
 
+// dump commits first: the stored digest is that of the last commit.
 func dump(keys *kv.Store) []string {
+	if err := keys.Commit(false); err != nil {
+		panic(err)
+	}
 	var all []string
 	for k, v := range keys.Scan(nil, nil) {
 		all = append(all, string(k)+"="+string(v))

@@ -176,6 +176,7 @@ func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta
 	dest = slices.Compact(slices.Sorted(slices.Values(dest)))
 	if len(dest) < 2 {
 		dest = nil
+		c.tellAll(&command)
 	}
 	h := &c.run.history
 	u := &change{number: len(h.changes) + 1, client: c.id, dest: dest, asked: p, session: c.session[p]}
@@ -252,6 +253,9 @@ func (c *treeClient) askAbout(command meta.Command) meta.Result {
 
 // locate finds the partition of an inode; false if the inode no longer exists.
 func (c *treeClient) locate(ino posix.Ino) (posix.Attr, bool) {
+	if a, ok := c.attrCached(ino); ok {
+		return a, true
+	}
 	m := c.askAbout(meta.Command{Op: meta.OpGetAttr, Ino: ino})
 	if m.Code != posix.OK && m.Code != posix.ESTALE {
 		c.stop("stat of %d: %v", ino, m.Code)
@@ -261,8 +265,8 @@ func (c *treeClient) locate(ino posix.Ino) (posix.Attr, bool) {
 
 // lookup finds a name; ino 0 if the name is absent, ok false if dir is gone.
 func (c *treeClient) lookup(dir posix.Ino, name string) (ino posix.Ino, ok bool) {
-	if c.isAbsent(dir, name) {
-		return 0, true
+	if ino, known := c.lookCached(dir, name); known {
+		return ino, true
 	}
 	m := c.askAbout(meta.Command{Op: meta.OpLookup, Ino: dir, Name: name})
 	switch c.code(&m) {

@@ -11,13 +11,17 @@ import (
 	"github.com/globalfs/globalfs/internal/turn"
 )
 
-// Clients that cache names (package lease) watch each partition beside their operations. A lookup of a name
-// that is known to be absent sends no request: for the judge, it is an answer of the partition at the place
-// that the stream has reached.
+// Clients that cache names and attributes (package lease) watch each partition beside their operations. A
+// lookup of a known name, and a look at known attributes, send no request: for the judge, each is an
+// answer of the partition at the place that the stream has reached. If a replica happens to be at this
+// place, too, its answer must be the same in all bytes.
 
 // Situations of leases.
 const (
 	foundAbsent   treeMark = "a name was known to be absent"
+	foundPresent  treeMark = "the inode of a name was known"
+	foundAttr     treeMark = "the attributes of an inode were known"
+	comparedAttr  treeMark = "known attributes were compared with those of a replica at the same place"
 	streamLagged  treeMark = "a client had seen more than its stream had told"
 	streamLost    treeMark = "a replica did not have the changes that a stream needed"
 	streamForeign treeMark = "a client heard of a change by another one"
@@ -38,7 +42,7 @@ func TestTreeLeases(t *testing.T) {
 		}
 		return treeRun(seed, setup).judge(reach)
 	})
-	reach.require(t, foundAbsent, streamLagged, streamLost, streamForeign, ownAdvanced)
+	reach.require(t, foundAbsent, foundPresent, foundAttr, comparedAttr, streamLagged, streamLost, streamForeign, ownAdvanced)
 }
 
 // treeLeases are the caches of one client, by partition.
@@ -91,31 +95,68 @@ func (c *treeClient) watched(p uint16, b []byte, arrived bool) {
 	c.run.reach[streamForeign] += len(foreign)
 }
 
-// isAbsent reports whether a client knows that a name is absent at the partition of its directory, and notes
-// that for the judge.
-func (c *treeClient) isAbsent(dir posix.Ino, name string) bool {
+// lookCached returns the known inode of a name, 0 if the name is known to be absent, and notes that for the
+// judge.
+func (c *treeClient) lookCached(dir posix.Ino, name string) (ino posix.Ino, known bool) {
 	if c.leases == nil {
-		return false
+		return 0, false
 	}
 	p := c.at(dir)
 	cache, seen := c.leases[p], c.proofs.Merged().Of(p)
 	if cache.Lags(seen) {
 		c.run.reach[streamLagged]++
 	}
-	if cache.Find(lease.Name{Dir: dir, Name: name}, seen) != lease.Absent {
-		return false
+	command, result := meta.Command{Op: meta.OpLookup, Ino: dir, Name: name}, meta.Result{Code: posix.ENOENT}
+	found, ino := cache.Find(lease.Name{Dir: dir, Name: name}, seen)
+	switch found {
+	case lease.Unknown:
+		return 0, false
+	case lease.Absent:
+		c.run.reach[foundAbsent]++
+	case lease.Present:
+		c.run.reach[foundPresent]++
+		result = meta.Result{Attr: posix.Attr{Ino: ino}}
 	}
-	c.run.reach[foundAbsent]++
+	c.noteCached(p, command, result)
+	return ino, true
+}
+
+// attrCached returns the known attributes of an inode, and notes that for the judge.
+func (c *treeClient) attrCached(ino posix.Ino) (posix.Attr, bool) {
+	if c.leases == nil {
+		return posix.Attr{}, false
+	}
+	p := c.at(ino)
+	a, ok := c.leases[p].Attr(ino, c.proofs.Merged().Of(p))
+	if !ok {
+		return a, false
+	}
+	c.run.reach[foundAttr]++
+	command := meta.Command{Op: meta.OpGetAttr, Ino: ino}
+	c.noteCached(p, command, meta.Result{Attr: a})
+	for _, member := range c.run.groups[p].members {
+		n, up := c.run.net.Node(member).(*treeNode)
+		if !up || n.behind || n.count() != c.leases[p].UpTo() {
+			continue
+		}
+		c.run.reach[comparedAttr]++
+		if m := n.machine.Query(&command); m.Code != posix.OK || m.Attr != a {
+			c.run.fail("client %d: the known attributes of %d at place %d of partition %d are %+v, a replica has %v %+v", c.id, ino, n.count(), p, a, m.Code, m.Attr)
+		}
+	}
+	return a, true
+}
+
+// noteCached notes an answer from the cache for the judge.
+func (c *treeClient) noteCached(p uint16, command meta.Command, result meta.Result) {
 	h := &c.run.history
 	asked := h.add(happening{kind: asks, client: c.id, partition: p})
 	h.add(happening{
-		kind: reads, client: c.id, partition: p, count: cache.UpTo(), asked: asked,
-		command: meta.Command{Op: meta.OpLookup, Ino: dir, Name: name}, result: meta.Result{Code: posix.ENOENT},
+		kind: reads, client: c.id, partition: p, count: c.leases[p].UpTo(), asked: asked, command: command, result: result,
 	})
-	return true
 }
 
-// learnNames adds the names in the result of a query to the cache.
+// learnNames adds the names and attributes in the result of a query to the cache.
 func (c *treeClient) learnNames(p uint16, asOf ask.Seen, command *meta.Command, m *meta.Result) {
 	if c.leases == nil {
 		return
@@ -123,15 +164,27 @@ func (c *treeClient) learnNames(p uint16, asOf ask.Seen, command *meta.Command, 
 	at := lease.Name{Dir: command.Ino, Name: command.Name}
 	switch {
 	case command.Op == meta.OpLookup && m.Code == posix.OK && command.Name != "..":
-		c.leases[p].Learn(at, lease.Present, asOf)
+		c.leases[p].LearnAttr(&m.Attr, asOf)
+		c.leases[p].Learn(at, m.Attr.Ino, asOf)
 	case command.Op == meta.OpLookup && m.Code == posix.ENOENT:
-		c.leases[p].Learn(at, lease.Absent, asOf)
+		c.leases[p].Learn(at, 0, asOf)
+	case command.Op == meta.OpGetAttr && m.Code == posix.OK:
+		c.leases[p].LearnAttr(&m.Attr, asOf)
 	case command.Op == meta.OpReadDir && m.Code == posix.OK && command.Offset == 0 && uint64(len(m.Entries)) < command.Length:
-		var names []string
 		for i := range m.Entries {
-			names = append(names, m.Entries[i].Name)
+			c.leases[p].LearnAttr(&m.Entries[i].Attr, asOf)
 		}
-		c.leases[p].List(command.Ino, names, asOf)
+		c.leases[p].List(command.Ino, m.Entries, asOf)
+	}
+}
+
+// tellAll makes an update of one partition ask for all that it changes.
+func (c *treeClient) tellAll(command *meta.Command) {
+	switch command.Op {
+	case meta.OpMknod, meta.OpLink, meta.OpUnlink, meta.OpRmdir, meta.OpRename:
+		if c.leases != nil {
+			command.Flags |= meta.TellDir
+		}
 	}
 }
 

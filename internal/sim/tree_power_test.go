@@ -131,7 +131,7 @@ func (r *tree) dark(members []multicast.ProcessID, end LogEnd) {
 			n--
 		}
 		disk.snaps = disk.snaps[:n+1]
-		disk.saved, disk.keys = disk.snaps[n].bytes, kv.NewMemory()
+		disk.saved, disk.committed, disk.keys = disk.snaps[n].bytes, disk.snaps[n].bytes, kv.NewMemory()
 		if err := errors.Join(meta.Restore(disk.keys, bytes.NewReader(disk.saved)), disk.keys.Commit(true)); err != nil {
 			r.fail("replica %d: %w", id, err)
 		}

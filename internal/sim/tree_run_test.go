@@ -37,6 +37,7 @@ type tree struct {
 	cuts  treeCuts
 	reach treeReach
 	errs  []error
+	slow  []multicast.ProcessID // do nothing before the halt
 }
 
 // treeSetup is the differences between tests.
@@ -56,6 +57,8 @@ type treeSetup struct {
 	backups int               // the number of backups
 	holders *treeHolders      // clients hold directories (tree_delegations_test.go); nil: they do not
 	power   bool              // partitions lose power: updates of one partition may be lost after their answers
+	halt    time.Duration     // all processes stop then for ever; 0: they do not
+	begin   [][]byte          // the first state of each partition; nil: a new one
 }
 
 // The length of the phase of faults, and then the time limit of the clients.
@@ -72,6 +75,10 @@ func treeRun(seed uint64, setup treeSetup) *tree {
 	}
 	for i := range treeGroups {
 		r.groups = append(r.groups, newTreeGroup(r, &treeGroups[i]))
+	}
+	if err := r.preload(); err != nil {
+		r.fail("%w", err)
+		return r
 	}
 	cfg := treeConfig(seed)
 	cfg.Faults.Leads, cfg.Faults.Dark = r.leads, r.dark
@@ -96,6 +103,10 @@ func treeRun(seed uint64, setup treeSetup) *tree {
 	r.startBackups()
 	if r.hostile {
 		r.intrude()
+	}
+	if r.halt > 0 {
+		r.stopAll()
+		return r
 	}
 	net.Run(cmp.Or(r.rage, treeFaults))
 	net.Heal()

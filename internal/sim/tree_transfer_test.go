@@ -91,7 +91,7 @@ func (n *treeNode) fetch() {
 		return
 	}
 	var state bytes.Buffer
-	if err := replica.Export(&state, donor.Replica.CoreStates(), donor.keys); err != nil {
+	if err := errors.Join(donor.keys.Commit(false), replica.Export(&state, donor.Replica.CoreStates(), donor.keys)); err != nil {
 		n.run.fail("replica %d gives its state: %w", donor.self, err)
 	}
 	n.after(took, func() { n.adopt(&state) })

@@ -92,7 +92,7 @@ func serverNames(c *Cluster) (all []string) {
 	return all
 }
 
-// Hosts returns the server of each process: storage nodes and replicas.
+// Hosts returns the server of each process: storage servers and replicas.
 func (c *Cluster) Hosts() map[multicast.ProcessID]*Server {
 	hosts := map[multicast.ProcessID]*Server{}
 	for i := range c.Servers {

@@ -127,7 +127,7 @@ func (s *Spec) Validate() error {
 	return s.Objects.validate(s.Regions)
 }
 
-// Plan lays the cluster out: a server in each datacenter with a storage node; the
+// Plan lays the cluster out: a server in each datacenter with a storage server; the
 // global partition 0 over all regions in turn; a local partition a region over its datacenters in turn.
 // The same Spec gives the same Cluster, ids included.
 func (s *Spec) Plan() (*Cluster, error) {

@@ -13,14 +13,14 @@ import (
 // Region is a name such as "eu-west-1".
 type Region string
 
-// Server is one host of replicas and of a storage node.
+// Server is one host of replicas and of a storage server.
 type Server struct {
 	Name       string
 	Region     Region
 	Datacenter string
 	Address    string              // host:port; empty: none yet
-	Storage    multicast.ProcessID // its storage node
-	State      StorageState        // of its storage node
+	Storage    multicast.ProcessID // its storage server
+	State      StorageState        // of its storage server
 }
 
 // Replica is a member of a partition's group.

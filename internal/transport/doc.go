@@ -1,5 +1,5 @@
 // Package transport connects processes: links that carry opaque frames, for the protocols, and calls, for
-// clients and storage. The package knows no message types (DESIGN 4.1, links; STYLE 4).
+// clients and storage. The package knows no message types.
 //
 // # Links
 //

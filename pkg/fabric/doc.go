@@ -5,6 +5,8 @@
 //
 //	fabricsim  virtual time, with all faults that the contract allows; for tests and models
 //	soft       stream connections; a goroutine of the target acts as its network interface
+//	shm        processes of one host; rings in shared memory, from which the target executes operations
+//	verbs      RDMA network interfaces; only in programs that are built with -tags rdma
 //
 // Package fabrictest has one conformance suite for all providers.
 //
@@ -37,6 +39,29 @@
 // An RDMA provider fulfils Q1 to Q6 with one reliable connection (RC queue pair) for each queue, and M3 with
 // the access flags of the queue pair at the target. M2 is less than network interfaces give in practice:
 // the verbs specification promises no order within a write, and so nobody here relies on one.
+//
+// # Providers and the verbs specification
+//
+//	                          verbs specification (RC)    fabricsim           soft                shm
+//	executes an operation     network interface           simulated interface goroutine of target process of target
+//	target's program stopped  goes on                     goes on             waits               waits
+//	order within a queue      order of posts              order of posts      order of posts      order of posts
+//	order between queues      none                        none                by connection       by connection
+//	visible order in a write  none is promised            any, in words       pieces of 64 KiB    pieces, as room allows
+//	a word (M2)               not promised, given by all  whole               whole               whole
+//	completion with success   executed: data acknowledged executed            executed            executed
+//	                          by the remote interface
+//	completion with an error  may be executed             may be executed     may be executed     may be executed
+//	death of the peer         retry timeout               Config              end of connection,  end of connection,
+//	                                                                          or Config.Timeout   or Config.Timeout
+//	revocation                access flags of the QP      lock of the event   lock of the region  lock of the region
+//	after a refused operation both QPs are in error       queue is broken     queue is broken     queue is broken
+//
+// Provider verbs has the first column, with one queue pair for each queue, and the end of a connection beside
+// the queue pairs as the death of the peer. A network interface changes memory without a sign, so there Wait
+// also returns after a time (Config.Look).
+//
+// A program that relies on Q1 to Q6 and M1 to M3 only runs on all of them.
 //
 // The content of a region is as untrusted as a frame from the network: its writer can be broken.
 package fabric

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,4 +32,28 @@ func TestCommandsPage(t *testing.T) {
 	written, err := os.ReadFile(commandsPage)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(page, written), "docs/commands.md differs from the help texts: go test ./test/arch -run TestCommandsPage -update")
+}
+
+// TestMountOptionsPage: docs/mount-options.md has a row for each flag of `globalfs mount` but the option -o
+// itself, and no other rows.
+func TestMountOptionsPage(t *testing.T) {
+	commands, err := os.ReadFile(commandsPage)
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(commands), "\n## globalfs mount\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	var flags []string
+	for _, m := range regexp.MustCompile(`(?m)^ +(?:-., )?--([a-z-]+) `).FindAllStringSubmatch(section, -1) {
+		if m[1] != "option" {
+			flags = append(flags, m[1])
+		}
+	}
+	page, err := os.ReadFile("../../docs/mount-options.md")
+	require.NoError(t, err)
+	var rows []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|").FindAllStringSubmatch(string(page), -1) {
+		rows = append(rows, m[1])
+	}
+	require.NotEmpty(t, flags)
+	require.ElementsMatch(t, flags, rows)
 }

@@ -1,12 +1,16 @@
 package arch
 
 import (
+	"os"
 	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // support is the floor of packages that only tests import.
@@ -55,7 +59,12 @@ var floors = map[string]int{
 
 	"internal/replica": 5,
 
-	"pkg/fabric/soft":      4,
+	"pkg/fabric/internal/remote": 4,
+	"pkg/fabric/shm":             5,
+	"pkg/fabric/verbs":           5,
+	"pkg/rdmaconn":               6,
+
+	"pkg/fabric/soft":      5,
 	"pkg/fabric/fabricsim": 4,
 
 	"internal/pause":         4,
@@ -99,17 +108,21 @@ var floors = map[string]int{
 
 	"internal/bench/compare": 8,
 
-	"internal/attach": 7,
-	"internal/daemon": 8,
-	"internal/dev":    9,
-	"bench/batching":  8,
-	"bench/carrier":   8,
-	"bench/geo":       8,
-	"bench/ordering":  8,
-	"bench/packing":   8,
-	"bench/process":   8,
-	"bench/onesided":  9,
-	"bench/reproduce": 10,
+	"internal/attach":  7,
+	"internal/daemon":  8,
+	"internal/salvage": 9,
+	"internal/dev":     9,
+	"bench/batching":   8,
+	"bench/carrier":    8,
+	"bench/geo":        8,
+	"bench/ordering":   8,
+	"bench/packing":    8,
+	"bench/process":    8,
+	"bench/onesided":   9,
+	"bench/reproduce":  10,
+	"bench/memory":     8,
+	"bench/hops":       9,
+	"bench/replicas":   9,
 
 	"internal/cli":     10,
 	"bench/lab":        11,
@@ -163,7 +176,7 @@ var owners = map[string][]string{
 	"google.golang.org/grpc":              {"internal/registry", "internal/transport", "internal/wire"},
 	"google.golang.org/protobuf":          {"internal/transport", "internal/wire"},
 	"golang.org/x/sync":                   {"internal/backup", "internal/block/region", "internal/cli", "internal/client", "internal/client/route", "internal/collector", "internal/dev", "internal/fsck", "internal/mount/behind", "internal/mover", "internal/server", "internal/transport"},
-	"golang.org/x/sys":                    {"bench/ordering", "internal/bench", "internal/bench/compare", "internal/block/disk", "internal/block/diskcache", "internal/cli", "internal/dev", "internal/mount", "internal/mount/mountpoint", "internal/mount/serve", "internal/wal", "test/cluster", "test/wan"},
+	"golang.org/x/sys":                    {"bench/ordering", "internal/bench", "internal/bench/compare", "internal/block/disk", "internal/block/diskcache", "internal/cli", "internal/dev", "internal/mount", "internal/mount/mountpoint", "internal/mount/serve", "internal/wal", "pkg/fabric/shm", "test/cluster", "test/wan"},
 	"golang.org/x/time":                   {"internal/block/disk", "internal/block/region", "internal/daemon", "internal/server", "internal/transport"},
 	"gonum.org/v1/plot":                   {"bench/figures"},
 	"github.com/prometheus/client_golang": {"internal/metrics"},
@@ -258,4 +271,28 @@ func moduleOf(path string) string {
 		}
 	}
 	return path
+}
+
+// TestDesignListsPackages: docs/design/README.md has each package of the product on its floor, and no other
+// packages.
+func TestDesignListsPackages(t *testing.T) {
+	page, err := os.ReadFile("../../docs/design/README.md")
+	require.NoError(t, err)
+	listed := map[string]int{}
+	name := regexp.MustCompile("`([a-z0-9/-]+)`")
+	for _, row := range regexp.MustCompile(`(?m)^\| (\d+) \| ([^|]+) \|`).FindAllStringSubmatch(string(page), -1) {
+		floor, err := strconv.Atoi(row[1])
+		require.NoError(t, err)
+		for _, m := range name.FindAllStringSubmatch(row[2], -1) {
+			listed[m[1]] = floor
+		}
+	}
+	product := map[string]int{}
+	for rel, floor := range floors {
+		top, _, _ := strings.Cut(rel, "/")
+		if floor != support && (top == "internal" || top == "pkg" || rel == "cmd/globalfs") {
+			product[rel] = floor
+		}
+	}
+	require.Equal(t, product, listed)
 }

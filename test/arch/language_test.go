@@ -75,6 +75,32 @@ func TestPlainLanguage(t *testing.T) {
 	}
 }
 
+// citations name files and issues outside of the repository.
+var citations = regexp.MustCompile(`\b(DESIGN|STYLE|FIELD)\b( section)? \d|/work/|\.\./shared/|\b[Ii]ssue \d`)
+
+// TestNoOutsideCitations: a reader has the repository only. Comments and pages cite docs/design, a package,
+// or a publication.
+func TestNoOutsideCitations(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, f := range slices.Concat(p.files, p.testFiles) {
+			for _, group := range f.Comments {
+				for _, c := range group.List {
+					assert.NotRegexp(t, citations, c.Text, p.at(c))
+				}
+			}
+		}
+	}
+	for _, pattern := range plainPages {
+		found, err := filepath.Glob(filepath.Join("../..", pattern))
+		require.NoError(t, err)
+		for _, path := range found {
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			assert.NotRegexp(t, citations, string(text), path)
+		}
+	}
+}
+
 // maxColumns is the maximum width of a line of comments.
 const maxColumns = 110
 

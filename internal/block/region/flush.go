@@ -27,8 +27,9 @@ func newFlushes() *flushes {
 	return &flushes{next: map[multicast.ProcessID]*flush{}, runs: map[multicast.ProcessID]chan struct{}{}}
 }
 
-// do returns the result of a flush of a server that begins after the call. The caller that begins the flush
-// ends it, whether or not ctx ends; the others leave with ctx.
+// do returns the result of a flush of a server that begins after the call. Concurrent callers share a flush.
+// The caller that begins the flush waits for its end, also if ctx ends before; the other callers return when
+// their ctx ends.
 func (f *flushes) do(ctx context.Context, server multicast.ProcessID, run func(context.Context) error) error {
 	f.mu.Lock()
 	one := f.next[server]

@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Caller reaches the storage servers. The transport is one.
+// Caller sends requests to the storage servers. Package transport implements it.
 type Caller interface {
 	// Call sends a request to the Node of a server and returns its reply, which belongs to the caller. It
 	// does not change request, and returns soon after ctx ends. After an error the server may or may not have

@@ -149,7 +149,7 @@ func (r *Remote) answer(ctx context.Context, request []byte, final func(error) b
 	return nil, r.unavailable(last)
 }
 
-// unavailable returns the error after the failure of every server, the last one with last.
+// unavailable returns the error of a request that failed at every server. last is the error of the last one.
 func (r *Remote) unavailable(last error) error {
 	return fmt.Errorf("all %d storage servers of the region: %w: %w", len(*r.nodes.Load()), block.ErrUnavailable, last)
 }

@@ -4,6 +4,7 @@ import (
 	"container/list"
 
 	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -11,8 +12,13 @@ import (
 const (
 	maxDirectories = 1 << 10
 	maxNames       = 1 << 16 // in all directories
+	maxAttrs       = 1 << 15
 	maxOutdated    = 1 << 12
-	maxOwn         = 1 << 10
+	maxOwn         = 1 << 12
+	// maxPrecise is the number of directories and attributes up to which the interest of the cache names
+	// them. With more, every change is urgent: a request to watch would have to be repeated for each new
+	// inode.
+	maxPrecise = 1 << 8
 )
 
 // Finding is the cache's knowledge of a name.
@@ -35,11 +41,13 @@ type Name struct {
 type Cache struct {
 	stream
 	outdated outdated
+	attrs    attrs
 
 	dirs  map[posix.Ino]*list.Element // of order
 	order list.List                   // of *directory, the one used last in front
 	names int                         // in all directories
 	grown bool                        // since the last Watching
+	all   bool                        // the last Watching had all inodes as its interest
 }
 
 // directory is the cache's knowledge of the names in a directory.
@@ -52,20 +60,23 @@ type directory struct {
 
 // entry is the cache's knowledge of a name as of a place of the order.
 type entry struct {
-	finding Finding // Unknown: it may have changed at the place
+	finding Finding   // Unknown: it may have changed at the place
+	ino     posix.Ino // of a present name
 	asOf    uint64
 }
 
 // New returns an empty cache. It is of no use before the first Take.
 func New() *Cache {
 	c := &Cache{dirs: map[posix.Ino]*list.Element{}}
-	c.reset()
+	c.reset(false)
 	return c
 }
 
-// reset forgets all names. The directories stay: other code may cache names in them.
-func (c *Cache) reset() {
+// reset forgets all names and attributes. The directories stay: other code may cache names in them. attrs
+// means that the stream reports changes of attributes from now on.
+func (c *Cache) reset(attrs bool) {
 	c.outdated.reset(c.from)
+	c.attrs.reset(attrs)
 	for e := c.order.Front(); e != nil; e = e.Next() {
 		d := e.Value.(*directory)
 		*d = directory{ino: d.ino, names: map[string]entry{}}
@@ -73,24 +84,24 @@ func (c *Cache) reset() {
 	c.names = 0
 }
 
-// Find returns the cache's knowledge of a name, for a client that has seen this state of the partition. It
-// counts as a use of the directory.
-func (c *Cache) Find(at Name, seen ask.Seen) Finding {
+// Find returns the cache's knowledge of a name, for a client that has seen this state of the partition, with
+// the inode of a present name. It counts as a use of the directory.
+func (c *Cache) Find(at Name, seen ask.Seen) (Finding, posix.Ino) {
 	if !c.reaches(seen) {
-		return Unknown
+		return Unknown, 0
 	}
 	d := c.use(at.Dir, false)
 	if d == nil {
-		return Unknown
+		return Unknown, 0
 	}
 	e, ok := d.names[at.Name]
 	switch {
 	case ok:
-		return e.finding
+		return e.finding, e.ino
 	case d.complete:
-		return Absent
+		return Absent, 0
 	}
-	return Unknown
+	return Unknown, 0
 }
 
 // Lags reports whether the client has seen more than the stream has reported, so that names are not used.
@@ -111,12 +122,15 @@ func (c *Cache) use(dir posix.Ino, made bool) *directory {
 	}
 	d := &directory{ino: dir, names: map[string]entry{}}
 	c.dirs[dir] = c.order.PushFront(d)
-	c.grown = true
+	c.grow()
 	for c.order.Len() > maxDirectories {
 		c.evict()
 	}
 	return d
 }
+
+// grow records that the interest has grown.
+func (c *Cache) grow() { c.grown = c.grown || !c.all }
 
 // evict forgets the least recently used directory.
 func (c *Cache) evict() {
@@ -140,21 +154,29 @@ func (c *Cache) unset(d *directory, name string) {
 	c.names += len(d.names) - before
 }
 
-// Learn stores the answer of a replica to a lookup of a name, as of a place of the order. It returns the
-// number of absent names that were queried in the directory, 0 if all its names are known.
-func (c *Cache) Learn(at Name, found Finding, asOf ask.Seen) (misses int) {
+// Learn stores the answer of a replica to a lookup of a name, as of a place of the order: its inode, 0 if the
+// name is absent. It returns the number of absent names that were queried in the directory, 0 if all its
+// names are known.
+func (c *Cache) Learn(at Name, child posix.Ino, asOf ask.Seen) (misses int) {
 	d := c.use(at.Dir, true)
 	if asOf.History != c.history || !c.attached || c.outdated.name(at) > asOf.Count {
 		return 0
 	}
 	if e, ok := d.names[at.Name]; !ok || e.asOf <= asOf.Count {
-		c.set(d, at.Name, entry{found, asOf.Count})
+		c.set(d, at.Name, entryOf(child, asOf.Count))
 	}
-	if found == Absent && !d.complete {
+	if child == 0 && !d.complete {
 		d.misses++
 		return d.misses
 	}
 	return 0
+}
+
+func entryOf(child posix.Ino, asOf uint64) entry {
+	if child == 0 {
+		return entry{Absent, 0, asOf}
+	}
+	return entry{Present, child, asOf}
 }
 
 // IsOutdated reports whether the stream has reported a change of a name that an answer as of a place does not
@@ -164,7 +186,7 @@ func (c *Cache) IsOutdated(at Name, asOf ask.Seen) bool {
 }
 
 // List stores all names of a directory as of a place of the order.
-func (c *Cache) List(dir posix.Ino, names []string, asOf ask.Seen) {
+func (c *Cache) List(dir posix.Ino, entries []meta.Entry, asOf ask.Seen) {
 	d := c.use(dir, true)
 	if asOf.History != c.history || !c.attached || c.outdated.any(dir) > asOf.Count {
 		return
@@ -175,36 +197,45 @@ func (c *Cache) List(dir posix.Ino, names []string, asOf ask.Seen) {
 		}
 	}
 	d.complete = true
-	for _, name := range names {
-		if _, newer := d.names[name]; !newer {
-			c.set(d, name, entry{Present, asOf.Count})
+	for i := range entries {
+		e := &entries[i]
+		if _, newer := d.names[e.Name]; !newer {
+			c.set(d, e.Name, entryOf(e.Attr.Ino, asOf.Count))
 		}
 	}
 }
 
 // change applies a change at a place of the order.
 func (c *Cache) change(x *ask.Change) {
-	at := Name{x.Ino, x.Name}
-	if !isName(x) {
+	switch x.Kind {
+	case meta.ChangedName:
+		c.changeName(Name{x.Ino, x.Name}, x.Place)
+	case meta.ChangedAttr:
+		c.changeAttr(x.Ino, x.Place)
+	default:
+		c.changeAttr(x.Ino, x.Place)
 		c.outdated.noteAll(x.Ino, x.Place)
 		if e := c.dirs[x.Ino]; e != nil {
 			d := e.Value.(*directory)
 			c.names -= len(d.names)
 			d.names, d.complete = map[string]entry{}, false
 		}
-		return
 	}
-	c.outdated.note(at, x.Place)
-	e := c.dirs[x.Ino]
+}
+
+// changeName applies a change of a name at a place of the order.
+func (c *Cache) changeName(at Name, place uint64) {
+	c.outdated.note(at, place)
+	e := c.dirs[at.Dir]
 	if e == nil {
 		return
 	}
 	d := e.Value.(*directory)
-	switch old, ok := d.names[x.Name]; {
-	case ok && old.asOf >= x.Place:
+	switch old, ok := d.names[at.Name]; {
+	case ok && old.asOf >= place:
 	case d.complete:
-		c.set(d, x.Name, entry{Unknown, x.Place})
+		c.set(d, at.Name, entry{Unknown, 0, place})
 	case ok:
-		c.unset(d, x.Name)
+		c.unset(d, at.Name)
 	}
 }

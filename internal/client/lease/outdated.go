@@ -1,10 +1,6 @@
 package lease
 
-import (
-	"github.com/globalfs/globalfs/internal/ask"
-	"github.com/globalfs/globalfs/internal/meta"
-	"github.com/globalfs/globalfs/internal/posix"
-)
+import "github.com/globalfs/globalfs/internal/posix"
 
 // outdated remembers the places of the last changes, for answers that arrive after the stream has reported a
 // change that they do not include (L2).
@@ -13,10 +9,13 @@ type outdated struct {
 	names map[Name]uint64
 	dirs  map[posix.Ino]uint64 // any name
 	all   map[posix.Ino]uint64 // all names
+	attrs map[posix.Ino]uint64 // the attributes
 }
 
 func (o *outdated) reset(floor uint64) {
-	*o = outdated{floor: floor, names: map[Name]uint64{}, dirs: map[posix.Ino]uint64{}, all: map[posix.Ino]uint64{}}
+	*o = outdated{
+		floor: floor, names: map[Name]uint64{}, dirs: map[posix.Ino]uint64{}, all: map[posix.Ino]uint64{}, attrs: map[posix.Ino]uint64{},
+	}
 }
 
 func (o *outdated) note(at Name, place uint64) {
@@ -33,10 +32,18 @@ func (o *outdated) noteAll(dir posix.Ino, place uint64) {
 	o.dirs[dir], o.all[dir] = max(o.dirs[dir], place), max(o.all[dir], place)
 }
 
+func (o *outdated) noteAttr(ino posix.Ino, place uint64) {
+	if len(o.attrs) >= maxOutdated {
+		o.reset(place)
+	}
+	o.attrs[ino] = max(o.attrs[ino], place)
+}
+
+// attr returns the place of the last change of the attributes of an inode, or a later one.
+func (o *outdated) attr(ino posix.Ino) uint64 { return max(o.floor, o.attrs[ino]) }
+
 // name returns the place of the last change of a name, or a later one.
 func (o *outdated) name(at Name) uint64 { return max(o.floor, o.names[at], o.all[at.Dir]) }
 
 // any returns the place of the last change of any name in a directory, or a later one.
 func (o *outdated) any(dir posix.Ino) uint64 { return max(o.floor, o.dirs[dir]) }
-
-func isName(x *ask.Change) bool { return x.Kind == meta.ChangedName }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/ask"
-	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
 )
 
 // stream is the known part of a partition's changes.
@@ -23,11 +23,33 @@ func (s *stream) reaches(seen ask.Seen) bool {
 	return s.attached && s.live && seen.History == s.history && seen.Count <= s.upTo && seen.LastOpen() == 0
 }
 
+// HasReached reports whether the stream has reported all changes of a state: open places of it apart.
+func (s *stream) HasReached(seen ask.Seen) bool {
+	return s.attached && s.live && seen.History == s.history && seen.Count <= s.upTo
+}
+
 // UpTo returns the place as of which the cached names are the state of the partition.
 func (s *stream) UpTo() uint64 { return s.upTo }
 
+// IsLive reports whether there is a stream that was not cut.
+func (s *stream) IsLive() bool { return s.attached && s.live }
+
 // Cut records that the replica does not answer: names are not used until the next Take.
 func (s *stream) Cut() { s.live = false }
+
+// Resume continues a stream of another cache from a place that it has reached. Nothing is known of the
+// states before the place.
+func (c *Cache) Resume(history, from, mark uint64) {
+	c.attached, c.history, c.from, c.mark, c.upTo = true, history, from, mark, from
+	c.own = map[uint64]bool{}
+	c.reset(true)
+}
+
+// Place returns the place up to which the stream was reported, with its history and mark; ok is false before
+// the first Take.
+func (c *Cache) Place() (history, from, mark uint64, ok bool) {
+	return c.history, c.from, c.mark, c.attached && c.attrs.told
+}
 
 // advance moves upTo over own updates that come directly after it (L3).
 func (s *stream) advance() {
@@ -39,40 +61,63 @@ func (s *stream) advance() {
 	}
 }
 
-// Watching returns the next request to watch, with all directories of the cache as its interest. It resets
-// Grown.
+// Watching returns the next request to watch, with all directories and attributes of the cache as its
+// interest. It resets Grown. The answer to the first request must not wait: nothing is cached before.
 func (c *Cache) Watching(linger time.Duration) ask.Watching {
-	w := ask.Watching{History: c.history, From: c.from, Mark: c.mark, Linger: linger, Interest: ask.NewInterest(len(c.dirs))}
+	w := ask.Watching{History: c.history, From: c.from, Mark: c.mark, Linger: linger, Attrs: true}
+	if !c.attached {
+		w.Linger = 0
+	}
+	n := len(c.dirs) + len(c.attrs.known)
+	if c.all, c.grown = n > maxPrecise, false; c.all {
+		w.Interest = ask.AllInterest()
+		return w
+	}
+	w.Interest = ask.NewInterest(n)
 	for dir := range c.dirs {
 		w.Interest.Add(dir)
 	}
-	c.grown = false
+	for ino := range c.attrs.known {
+		w.Interest.Add(ino)
+	}
 	return w
 }
 
-// Grown reports whether directories were added since the last Watching.
+// Grown reports whether directories or attributes were added since the last Watching.
 func (c *Cache) Grown() bool { return c.grown }
 
-// Executed applies an own update that a partition has executed alone at a place, with the names that it may
-// have changed; certain means that it has changed them. Its outcome may be stored afterwards (Learn).
-func (c *Cache) Executed(place ask.Seen, certain bool, names ...Name) {
+// Effects are the names and the attributes that an own update may have changed.
+type Effects struct {
+	Names   []Name
+	Attrs   []posix.Ino
+	Certain bool // it has changed some of them
+}
+
+// Executed applies an own update that a partition has executed alone at a place. Its outcome may be stored
+// afterwards (Learn, LearnAttr).
+func (c *Cache) Executed(place ask.Seen, e Effects) {
 	if !c.attached || place.History != c.history || place.Count <= c.from {
 		return
 	}
-	for _, at := range names {
-		c.change(&ask.Change{Change: changeOf(at), Place: place.Count, Own: true})
+	for _, at := range e.Names {
+		c.changeName(at, place.Count)
+	}
+	for _, ino := range e.Attrs {
+		c.changeAttr(ino, place.Count)
 	}
 	if len(c.own) < maxOwn {
-		c.own[place.Count] = certain
+		c.own[place.Count] = e.Certain && (len(e.Names) > 0 || c.attrs.told)
 		c.advance()
 	}
 }
 
-// Take applies an answer to Watching. It returns the changes by others in directories that the cache watches;
-// all means that every name may have changed.
+// Take applies an answer to Watching. It returns the changes by others; all means that every name and
+// attribute may have changed.
 func (c *Cache) Take(x *ask.Changes) (foreign []ask.Change, all bool) {
 	switch {
 	case x.Lost || !c.attached || x.History != c.history || c.isMissing(x):
+		return nil, c.restart(x)
+	case x.From == c.from && x.Attrs != c.attrs.told: // a replica of another version
 		return nil, c.restart(x)
 	case x.From != c.from:
 		return nil, false // of an older request
@@ -82,7 +127,7 @@ func (c *Cache) Take(x *ask.Changes) (foreign []ask.Change, all bool) {
 	}
 	for i := range x.List {
 		ch := &x.List[i]
-		if e := c.dirs[ch.Ino]; e != nil && !ch.Own && ch.Kind != meta.ChangedPlace {
+		if !ch.Own {
 			foreign = append(foreign, *ch)
 		}
 		c.change(ch)
@@ -113,15 +158,11 @@ func (c *Cache) isMissing(x *ask.Changes) bool {
 	return false
 }
 
-// restart forgets all names, and continues from the end of an answer.
+// restart forgets all names and attributes, and continues from the end of an answer.
 func (c *Cache) restart(x *ask.Changes) (all bool) {
 	all = c.attached
 	c.attached, c.live, c.history, c.from, c.mark, c.upTo = true, true, x.History, x.To, x.Mark, x.To
 	c.own = map[uint64]bool{}
-	c.reset()
+	c.reset(x.Attrs)
 	return all
-}
-
-func changeOf(at Name) meta.Change {
-	return meta.Change{Kind: meta.ChangedName, Ino: at.Dir, Name: at.Name}
 }

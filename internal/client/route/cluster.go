@@ -96,3 +96,19 @@ func (p *partition) leads(ctx context.Context, replica multicast.ProcessID) bool
 	status, err := ask.DecodeStatus(reply.Result)
 	return err == nil && status.Leads
 }
+
+// seekLeader finds out which of the nearest replicas leads p. Usually it is still the same, and one question
+// is enough.
+func (p *partition) seekLeader(ctx context.Context) {
+	replicas := p.replicas.Load()
+	candidates := replicas.candidates()
+	for _, i := range candidates {
+		if p.leads(ctx, replicas.all[i].Process) {
+			replicas.leads(i)
+			return
+		}
+	}
+	if len(candidates) > 0 && ctx.Err() == nil {
+		replicas.leads(-1)
+	}
+}

@@ -1,6 +1,6 @@
 // Package route sends the commands of one client to the partitions of a cluster and returns their results. It
 // knows the partitions of inodes. It chooses the replica of each request and the time of a retry at the next
-// one. It holds the client's sessions and its vector clock (thesis 3.4.1, 3.4.2; DESIGN 5.1). Package client
+// one. It holds the client's sessions and its vector clock (thesis 3.4.1, 3.4.2). Package client
 // builds the file operations on it.
 //
 // # Contract

@@ -117,6 +117,9 @@ func (p *partition) keep(ctx context.Context) {
 	if s != nil && p.renew(ctx, s) == posix.ESTALE {
 		_, _ = p.open(ctx)
 	}
+	if s != nil {
+		p.seekLeader(ctx)
+	}
 }
 
 // renew sends the held inodes to p. ESTALE if the session is gone. If p refuses so many inodes, it still

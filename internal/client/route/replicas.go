@@ -29,36 +29,84 @@ const (
 
 // replicas are the replicas of a partition in the order of requests. A replica without a reachable quorum
 // still answers reads: while a network is cut, reads must not go to the far side because of failed updates.
+//
+// An update that goes to the leader needs fewer messages than one that goes to another replica, and the same
+// number of steps. So updates go to the leader if no other replica is nearer.
 type replicas struct {
+	from       topology.Region    // of the client
 	all        []topology.Replica // the nearest first
+	near       int                // so many replicas are as near as the nearest
 	quorumTrip time.Duration      // estimated from the regions
 
-	mu    sync.Mutex
-	avoid [classes][]time.Time // GUARDED_BY mu; each replica is asked last until this time
+	mu     sync.Mutex
+	leader int                  // GUARDED_BY mu; the probable leader, by its place in all; -1: unknown
+	avoid  [classes][]time.Time // GUARDED_BY mu; each replica is asked last until this time
 }
 
 // newReplicas orders replicas by distance. Replicas at the same distance are in random order, so that the
-// clients of a region spread over its replicas.
+// reads of the clients of a region spread over its replicas. The first replica of a partition leads at first.
 func newReplicas(from topology.Region, all []topology.Replica) *replicas {
 	mixed := slices.Clone(all)
 	rand.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
-	r := &replicas{all: topology.Nearest(from, mixed)}
+	r := &replicas{from: from, all: topology.Nearest(from, mixed)}
 	r.quorumTrip = quorumTrip(from, r.all)
+	for r.near < len(r.all) && topology.Delay(from, r.all[r.near].Region) == topology.Delay(from, r.all[0].Region) {
+		r.near++
+	}
+	if len(all) > 0 {
+		r.leader = slices.IndexFunc(r.all, func(x topology.Replica) bool { return x.Process == all[0].Process })
+	}
 	for c := range r.avoid {
 		r.avoid[c] = make([]time.Time, len(mixed))
 	}
 	return r
 }
 
-// order returns indexes of replicas: the nearest first, those to avoid last, and among these the one with the
-// earliest failure first.
+// leads records the leader by its place in all; -1: it is not among the nearest replicas.
+func (r *replicas) leads(i int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leader = i
+}
+
+// candidates returns the nearest replicas, the probable leader first; none if there is no choice.
+func (r *replicas) candidates() []int {
+	if r.near < 2 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.leaderFirst()[:r.near]
+}
+
+// leaderFirst returns the indexes of all replicas: the leader first if no other one is nearer, then the
+// nearest.
+func (r *replicas) leaderFirst() []int {
+	order := make([]int, 0, len(r.all))
+	if 0 <= r.leader && r.leader < r.near {
+		order = append(order, r.leader)
+	}
+	for i := range r.all {
+		if len(order) == 0 || i != order[0] {
+			order = append(order, i)
+		}
+	}
+	return order
+}
+
+// order returns indexes of replicas: the nearest first, or for updates their leader, those to avoid last, and
+// among these the one with the earliest failure first.
 func (r *replicas) order(c class) []int {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	order := make([]int, len(r.all))
-	for i := range order {
-		order[i] = i
+	var order []int
+	if c == ordering {
+		order = r.leaderFirst()
+	} else {
+		for i := range r.all {
+			order = append(order, i)
+		}
 	}
 	until := func(i int) time.Time {
 		if r.avoid[c][i].After(now) {

@@ -20,15 +20,21 @@ var (
 // watchPatience is the time that a request to watch may take beyond its Linger.
 const watchPatience = 2 * time.Second
 
+// Watched is the answer to a request to watch.
+type Watched struct {
+	ask.Changes
+	Near bool // the replica is in the client's region
+}
+
 // Watch requests changes of the tree from the first replica in the order of the partition. It does not turn
 // to other replicas: the next call does.
-func (r *Router) Watch(ctx context.Context, id uint16, w *ask.Watching) (ask.Changes, error) {
+func (r *Router) Watch(ctx context.Context, id uint16, w *ask.Watching) (Watched, error) {
 	p, err := r.partition(id)
 	if err != nil {
-		return ask.Changes{}, err
+		return Watched{}, err
 	}
 	if p.net.suspended.Load() {
-		return ask.Changes{}, errSuspended
+		return Watched{}, errSuspended
 	}
 	q := ask.Request{Kind: ask.Watch, Command: w.Append(nil)}
 	if s := p.session(); s != nil {
@@ -39,21 +45,21 @@ func (r *Router) Watch(ctx context.Context, id uint16, w *ask.Watching) (ask.Cha
 	reply, err := p.net.send(ctx, replicas.all[i].Process, &q, w.Linger+watchPatience)
 	switch {
 	case ctx.Err() != nil:
-		return ask.Changes{}, ctx.Err()
+		return Watched{}, ctx.Err()
 	case err != nil:
 		replicas.failed(i, watching, err)
-		return ask.Changes{}, err
+		return Watched{}, err
 	case reply.Status == ask.Refused:
-		return ask.Changes{}, ErrCannotWatch
+		return Watched{}, ErrCannotWatch
 	case reply.Status != ask.Answered:
 		replicas.failed(i, watching, nil)
-		return ask.Changes{}, ErrBusy
+		return Watched{}, ErrBusy
 	}
 	x, err := ask.DecodeChanges(reply.Result)
 	if err == nil && !x.Lost && x.To < w.From { // it is behind
 		replicas.failed(i, watching, nil)
 	}
-	return x, err
+	return Watched{x, replicas.all[i].Region == replicas.from}, err
 }
 
 // Executed is called after an update that one partition has executed alone, once, with the place of the

@@ -73,7 +73,7 @@ func (c *cluster) involved(x *pending) posix.Ino {
 	return c.known[x.command.Child]
 }
 
-// anyName picks one of the names of ino, or gives the other one if it has none.
+// anyName picks one of the names of ino at random. If ino has no name, it returns otherDir and other.
 func (c *cluster) anyName(ino, otherDir posix.Ino, other string) (posix.Ino, string) {
 	type place struct {
 		dir  posix.Ino

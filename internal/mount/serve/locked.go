@@ -11,19 +11,32 @@ import (
 // maxAside bounds the notices that are set aside.
 const maxAside = 1 << 12
 
-// locked are the nodes that the kernel locks while it waits for requests. A notice of an entry takes the same
-// lock: behind a slow request it would make all later ones of that directory wait, in a sleep that no signal
-// ends, and would keep the mount alive if this process died. So notices are set aside until the requests are
-// answered.
+// locked are the nodes that wait for answers to requests.
+//
+//   - The kernel locks a node while it waits for some requests. A notice of an entry takes the same lock:
+//     behind a slow request it would make all later ones of that directory wait, in a sleep that no signal
+//     ends, and would keep the mount alive if this process died.
+//   - An answer describes nodes. A notice of the attributes of such a node before the answer would leave the
+//     kernel with the attributes from before the notice, and the kernel would drop newer ones.
+//
+// So notices are set aside until the requests are answered.
 type locked struct {
 	mu       sync.Mutex
-	requests map[posix.Ino]int               // GUARDED_BY mu; that are not answered, by node
-	aside    map[posix.Ino]map[string]func() // GUARDED_BY mu; notices, by directory and name
-	count    int                             // GUARDED_BY mu; notices that are set aside
+	requests map[hold]int               // GUARDED_BY mu; that are not answered, by node
+	aside    map[hold]map[string]func() // GUARDED_BY mu; notices, by node and name
+	count    int                        // GUARDED_BY mu; notices that are set aside
+	missed   bool                       // GUARDED_BY mu; there were more
+	overflow func()                     // called after a request is answered if there were more; nil: there is no caller
+}
+
+// hold is a node that waits for an answer to a request.
+type hold struct {
+	node posix.Ino
+	attr bool // the answer describes the node; otherwise the kernel locks it
 }
 
 func newLocked() locked {
-	return locked{requests: map[posix.Ino]int{}, aside: map[posix.Ino]map[string]func(){}}
+	return locked{requests: map[hold]int{}, aside: map[hold]map[string]func(){}}
 }
 
 // anyNode stands for a directory that a request removes, moves or replaces: the request names it, and does
@@ -32,21 +45,22 @@ const anyNode posix.Ino = 0
 
 // nodesLocked returns the nodes that the kernel locks until the request is answered: directories and, for the
 // operations on attributes, any.
-func (r *request) nodesLocked() []posix.Ino {
+func (r *request) nodesLocked() []hold {
+	node := hold{node: posix.Ino(r.node())}
 	switch r.op() {
 	case opRename, opRename2:
-		return []posix.Ino{anyNode, posix.Ino(r.node()), posix.Ino(uint64At(r.raw, inHeaderSize))}
+		return []hold{{node: anyNode}, node, {node: posix.Ino(uint64At(r.raw, inHeaderSize))}}
 	case opRmdir:
-		return []posix.Ino{anyNode, posix.Ino(r.node())}
+		return []hold{{node: anyNode}, node}
 	case opLookup, opSetAttr, opSymlink, opMknod, opMkdir, opUnlink, opLink, opSetXattr, opRemoveXattr,
 		opReadDir, opFsyncDir, opCreate, opReadDirPlus, opTmpfile:
-		return []posix.Ino{posix.Ino(r.node())}
+		return []hold{node}
 	}
 	return nil
 }
 
 // begin notes a request that holds nodes.
-func (l *locked) begin(nodes []posix.Ino) {
+func (l *locked) begin(nodes ...hold) {
 	if len(nodes) == 0 {
 		return
 	}
@@ -59,7 +73,7 @@ func (l *locked) begin(nodes []posix.Ino) {
 
 // end notes that the request is answered, and has the notices of nodes repeated that no request holds any
 // more.
-func (l *locked) end(nodes []posix.Ino) {
+func (l *locked) end(nodes ...hold) {
 	if len(nodes) == 0 {
 		return
 	}
@@ -72,6 +86,10 @@ func (l *locked) end(nodes []posix.Ino) {
 		l.count -= len(l.aside[node])
 		delete(l.aside, node)
 	}
+	if l.missed && l.overflow != nil {
+		again = append(again, l.overflow)
+	}
+	l.missed = false
 	l.mu.Unlock()
 	for _, f := range again {
 		f()
@@ -79,14 +97,14 @@ func (l *locked) end(nodes []posix.Ino) {
 }
 
 // forget notes that a request will come again: notices wait for that.
-func (l *locked) forget(nodes []posix.Ino) {
+func (l *locked) forget(nodes ...hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop(nodes)
 }
 
 // drop counts a request less, and returns the nodes that no request holds any more. The caller holds mu.
-func (l *locked) drop(nodes []posix.Ino) (free []posix.Ino) {
+func (l *locked) drop(nodes []hold) (free []hold) {
 	for _, node := range nodes {
 		if l.requests[node]--; l.requests[node] <= 0 {
 			delete(l.requests, node)
@@ -96,24 +114,28 @@ func (l *locked) drop(nodes []posix.Ino) (free []posix.Ino) {
 	return free
 }
 
-// setAside reports whether a request holds a directory, perhaps. Then again will be called, unless too many
-// notices wait.
-func (l *locked) setAside(dir posix.Ino, name string, again func()) bool {
+// setAside reports whether a request holds a node, perhaps. Then again will be called; overflow in its place
+// if too many notices wait.
+func (l *locked) setAside(node hold, name string, again func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.requests[dir] > 0:
-	case l.requests[anyNode] > 0:
-		dir, name = anyNode, fmt.Sprintf("%d/%s", dir, name)
+	case l.requests[node] > 0:
+	case !node.attr && l.requests[hold{node: anyNode}] > 0:
+		node, name = hold{node: anyNode}, fmt.Sprintf("%d/%s", node.node, name)
 	default:
 		return false
 	}
-	names := l.aside[dir]
+	if l.count >= maxAside {
+		l.missed = true
+		return true
+	}
+	names := l.aside[node]
 	if names == nil {
 		names = map[string]func(){}
-		l.aside[dir] = names
+		l.aside[node] = names
 	}
-	if _, known := names[name]; !known && l.count < maxAside {
+	if _, known := names[name]; !known {
 		names[name] = again
 		l.count++
 	}
@@ -125,18 +147,40 @@ func (l *locked) setAside(dir posix.Ino, name string, again func()) bool {
 const expireOnly = 1
 
 // ExpireEntry makes the kernel look up a name in a directory again before it uses the name. While a request
-// in that directory is not answered, it does nothing: it has again called after the answer. again must not
-// wait.
-func (k *Kernel) ExpireEntry(dir posix.Ino, name string, again func()) {
-	if k == nil || k.server.locked.setAside(dir, name, again) {
-		return
+// in that directory is not answered, it does nothing and returns false: it has again called after the answer.
+// again must not wait.
+func (k *Kernel) ExpireEntry(dir posix.Ino, name string, again func()) bool {
+	if k == nil || k.server.locked.setAside(hold{node: dir}, name, again) {
+		return false
 	}
 	body := binary.NativeEndian.AppendUint64(nil, k.node(uint64(dir)))
 	body = binary.NativeEndian.AppendUint32(body, uint32(len(name)))
 	body = binary.NativeEndian.AppendUint32(body, expireOnly)
 	body = append(append(body, name...), 0)
 	_ = k.server.conn.notify(noticeInvalidEntry, body) // a name that the kernel does not know need not be looked up
+	return true
 }
+
+// ExpireAttributes is ForgetAttributes for a node that another mount has changed. While a request whose
+// answer describes the node is not answered (Describe), it does nothing and returns false: it has again
+// called after the answer. again must not wait.
+func (k *Kernel) ExpireAttributes(node posix.Ino, again func()) bool {
+	if k == nil || k.server.locked.setAside(hold{node, true}, "", again) {
+		return false
+	}
+	k.ForgetAttributes(uint64(node))
+	return true
+}
+
+// Describe announces that the answer to a request will have the attributes of a node. It reports whether the
+// request is known.
+func (k *Kernel) Describe(unique uint64, node posix.Ino) bool {
+	return k != nil && k.server.describe(unique, hold{node, true})
+}
+
+// OnOverflow sets the function that is called after an answer in the place of notices that were set aside and
+// too many. It is called before the first request.
+func (k *Kernel) OnOverflow(f func()) { k.server.locked.overflow = f }
 
 // node is the number of an inode in the kernel: request.show replaces that of the root.
 func (k *Kernel) node(ino uint64) uint64 {

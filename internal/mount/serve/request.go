@@ -15,6 +15,7 @@ type request struct {
 	began       time.Time
 	content     []byte // of a file, behind the answer's header: it is not copied
 	holds       bool   // it is counted in server.locked
+	described   []hold // nodes that the answer describes, counted there, too; GUARDED_BY server.mu until the request is handled
 	suspended   bool   // GUARDED_BY server.mu; suspend may have ended its wait
 	interrupted bool   // GUARDED_BY server.mu; its program got a signal
 }
@@ -28,6 +29,13 @@ func (r *request) node() uint64 { return binary.NativeEndian.Uint64(r.raw[16:]) 
 
 // unanswered reports whether the kernel waits for no answer.
 func (r *request) unanswered() bool { return r.op() == opForget || r.op() == opBatchForget }
+
+// takeDescribed returns the nodes that the answer describes, and forgets them. The request is handled.
+func (r *request) takeDescribed() []hold {
+	all := r.described
+	r.described = nil
+	return all
+}
 
 // target returns the request that an interrupt refers to.
 func (r *request) target() uint64 { return uint64At(r.raw, inHeaderSize) }

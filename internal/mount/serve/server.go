@@ -49,7 +49,7 @@ func (s *server) serve(r *request) {
 	r.show(s.root)
 	if !r.holds { // otherwise it was left, and is begun anew
 		r.holds = true
-		s.locked.begin(r.nodesLocked())
+		s.locked.begin(r.nodesLocked()...)
 	}
 	s.mu.Lock()
 	if r.op() == opInterrupt {
@@ -85,8 +85,10 @@ func (s *server) answer(r *request) bool {
 	n, _ := s.protocol.HandleRequest([][]byte{r.raw}, [][]byte{out})
 	switch s.finish(r, out[:n]) {
 	case begunAnew:
+		s.locked.end(r.takeDescribed()...)
 		return false
 	case isLeft:
+		s.locked.end(r.takeDescribed()...)
 		return true
 	}
 	s.keeper.Load().answered(r)
@@ -94,7 +96,7 @@ func (s *server) answer(r *request) bool {
 	if n >= outHeaderSize { // otherwise the kernel wants no answer
 		s.write(r, out[:n])
 	}
-	s.locked.end(r.nodesLocked())
+	s.locked.end(append(r.nodesLocked(), r.takeDescribed()...)...)
 	if r.buffer != nil {
 		readBuffers.Put(r.buffer)
 	}
@@ -163,7 +165,7 @@ func (s *server) dropLeft() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.left {
-		s.locked.forget(r.nodesLocked())
+		s.locked.forget(r.nodesLocked()...)
 	}
 	s.left = nil
 }
@@ -176,6 +178,18 @@ func (s *server) attach(unique uint64, content []byte) bool {
 	r := s.pending[unique]
 	if r != nil {
 		r.content = content
+	}
+	return r != nil
+}
+
+// describe notes a node that the answer to a request describes. It reports whether there is such a request.
+func (s *server) describe(unique uint64, node hold) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.pending[unique]
+	if r != nil {
+		r.described = append(r.described, node)
+		s.locked.begin(node)
 	}
 	return r != nil
 }

@@ -9,8 +9,8 @@
 // One connection from an initiator to a target carries all its queues there, so operations of different
 // queues are executed in the order of Post, too, as long as the connection lives. A connection that fails
 // breaks all queues on it. Serve ends the older connection of a peer, with everything that arrived on it,
-// before it executes anything of a newer connection: an operation that was reported as lost cannot land
-// behind a reset (Q5).
+// before it admits a newer connection, by a byte, and an initiator sends nothing before it is admitted: an
+// operation that was reported as lost cannot land behind a reset (Q5).
 //
 // For a write, the goroutine holds the lock of the region while it copies up to 64 KiB, and looks at the
 // rights each time. A read is copied as a whole.
@@ -18,8 +18,6 @@
 //
 // # Format
 //
-// All numbers are little-endian. An operation is kind (1 byte), flags (1; bit 0: notify), region (4), place
-// (8), length (8), note (4), and the data of a write. An answer is status (1), incarnation (8), length (4),
-// and the data of a read. Answers come in the order of operations. An operation of an unknown kind or with a
-// length above fabric.MaxRegion ends the connection.
+// Package remote describes operations and answers. An operation of an unknown kind or with a length above
+// fabric.MaxRegion ends the connection.
 package soft

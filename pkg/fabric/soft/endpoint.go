@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/internal/remote"
 )
 
 // Config of an endpoint.
@@ -32,10 +33,10 @@ type Endpoint struct {
 	cancel      context.CancelFunc
 	running     sync.WaitGroup
 	wake        chan struct{}
+	regions     remote.Regions
 
 	mu       sync.Mutex
 	closed   bool
-	regions  map[fabric.RegionID]*region
 	outgoing map[fabric.NodeID]*outgoing
 	incoming map[fabric.NodeID]*incoming
 	events   fabric.Events
@@ -63,7 +64,7 @@ func New(cfg Config) (*Endpoint, error) {
 	}
 	e := &Endpoint{
 		cfg: cfg, incarnation: binary.LittleEndian.Uint64(random[:]) | 1, wake: make(chan struct{}, 1),
-		regions: map[fabric.RegionID]*region{}, outgoing: map[fabric.NodeID]*outgoing{}, incoming: map[fabric.NodeID]*incoming{},
+		outgoing: map[fabric.NodeID]*outgoing{}, incoming: map[fabric.NodeID]*incoming{},
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	return e, nil
@@ -71,50 +72,20 @@ func New(cfg Config) (*Endpoint, error) {
 
 // Register implements fabric.Endpoint.
 func (e *Endpoint) Register(id fabric.RegionID, size int) (fabric.Memory, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.closed:
+	if e.ctx.Err() != nil {
 		return nil, errClosed
-	case e.regions[id] != nil:
-		return nil, fmt.Errorf("soft: there is a region %d already: choose another number", id)
-	case size <= 0 || size%8 != 0 || size > fabric.MaxRegion:
-		return nil, fmt.Errorf("soft: region %d of %d bytes: give a multiple of 8, at most %d", id, size, fabric.MaxRegion)
 	}
-	r := &region{bytes: make([]byte, size), rights: map[fabric.NodeID]fabric.Rights{}}
-	e.regions[id] = r
-	return r, nil
+	return e.regions.Register(id, size)
 }
 
 // Grant implements fabric.Endpoint.
 func (e *Endpoint) Grant(id fabric.RegionID, peer fabric.NodeID, rights fabric.Rights) error {
-	r := e.region(id)
-	if r == nil {
-		return fmt.Errorf("soft: there is no region %d: register it", id)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rights[peer] |= rights
-	return nil
+	return e.regions.Grant(id, peer, rights)
 }
 
 // Revoke implements fabric.Endpoint.
 func (e *Endpoint) Revoke(id fabric.RegionID, peer fabric.NodeID, rights fabric.Rights) error {
-	r := e.region(id)
-	if r == nil {
-		return fmt.Errorf("soft: there is no region %d: register it", id)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rights[peer] &^= rights
-	return nil
-}
-
-// region gives a region, or nil.
-func (e *Endpoint) region(id fabric.RegionID) *region {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.regions[id]
+	return e.regions.Revoke(id, peer, rights)
 }
 
 // Post implements fabric.Endpoint. Operations that wait for a connection are kept in memory without a limit.
@@ -141,7 +112,7 @@ func (e *Endpoint) to(peer fabric.NodeID) (*outgoing, error) {
 	}
 	o := e.outgoing[peer]
 	if o == nil {
-		o = &outgoing{endpoint: e, peer: peer, more: make(chan struct{}, 1), queues: map[fabric.RegionID]*queue{}}
+		o = &outgoing{endpoint: e, peer: peer, more: make(chan struct{}, 1), queues: remote.NewPeer(peer, e.complete)}
 		e.outgoing[peer] = o
 		e.running.Add(1)
 		go func() {

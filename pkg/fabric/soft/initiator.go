@@ -3,7 +3,6 @@ package soft
 import (
 	"bufio"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/internal/remote"
 )
 
 // outgoing is the way to a peer: one connection at a time, with all queues. Its goroutine connects and sends;
@@ -24,72 +24,20 @@ type outgoing struct {
 
 	mu     sync.Mutex
 	conn   net.Conn // nil: none
-	queues map[fabric.RegionID]*queue
-	unsent []*pending
-	sent   []*pending // answers come in this order
-}
-
-// queue is the initiator's end of a queue.
-type queue struct {
-	broken    bool
-	lost      bool // the connection failed, and no operation has been told
-	resetting bool
-	waiting   int // operations without a completion
-}
-
-// pending is an operation without a completion. A local one is not sent: its status is known.
-type pending struct {
-	fabric.Op
-	queue  *queue
-	local  bool
-	status fabric.Status
+	queues *remote.Peer
 }
 
 // post begins an operation.
 func (o *outgoing) post(op *fabric.Op) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	q := o.queues[op.Region]
-	if q == nil {
-		q = &queue{}
-		o.queues[op.Region] = q
-	}
-	p := &pending{Op: *op, queue: q}
-	switch {
-	case op.Kind == fabric.Reset:
-		q.resetting, q.lost = true, false
-	case q.lost:
-		p.local, p.status = true, fabric.Lost
-		q.lost, q.broken = false, true
-	case q.broken || q.resetting:
-		p.local, p.status = true, fabric.Flushed
-	}
-	q.waiting++
-	if p.local && q.waiting == 1 {
-		o.end(p, p.status, nil, 0)
+	if !o.queues.Post(op) {
 		return
 	}
-	o.unsent = append(o.unsent, p)
 	select {
 	case o.more <- struct{}{}:
 	default:
 	}
-}
-
-// end reports an operation. The caller holds the lock.
-func (o *outgoing) end(p *pending, status fabric.Status, data []byte, incarnation uint64) {
-	q := p.queue
-	q.waiting--
-	if p.Kind == fabric.Reset {
-		q.resetting, q.broken = false, status != fabric.OK
-	} else if status != fabric.OK {
-		q.broken = true
-	}
-	c := fabric.Completion{Token: p.Token, Kind: p.Kind, Peer: o.peer, Region: p.Region, Status: status, Data: data}
-	if p.Kind == fabric.Reset && status == fabric.OK {
-		c.Incarnation = incarnation
-	}
-	o.endpoint.complete(c)
 }
 
 // run sends the posted operations until the endpoint is closed.
@@ -124,29 +72,11 @@ func (o *outgoing) current() net.Conn {
 	return o.conn
 }
 
-// take gives the operations that are to be sent, and the connection for them; nil: there is none. They count
-// as sent from now on: the end of the connection loses them.
-func (o *outgoing) take() (conn net.Conn, batch []*pending) {
+// take gives the operations that are to be sent, and the connection for them; nil: there is none.
+func (o *outgoing) take() (conn net.Conn, batch []*remote.Pending) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, p := range o.unsent {
-		if !p.local {
-			batch = append(batch, p)
-		}
-	}
-	o.sent = append(o.sent, o.unsent...)
-	o.unsent = nil
-	o.endLocal()
-	return o.conn, batch
-}
-
-// endLocal reports the local operations that are next.
-func (o *outgoing) endLocal() {
-	for len(o.sent) > 0 && o.sent[0].local {
-		p := o.sent[0]
-		o.sent = o.sent[1:]
-		o.end(p, p.status, nil, 0)
-	}
+	return o.conn, o.queues.Take()
 }
 
 // connect makes a connection, and starts the goroutine that receives answers.
@@ -157,6 +87,9 @@ func (o *outgoing) connect() (net.Conn, error) {
 	conn, err := o.dial(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if err := admitted(ctx, conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -172,6 +105,21 @@ func (o *outgoing) connect() (net.Conn, error) {
 		o.lose(conn)
 	}()
 	return conn, nil
+}
+
+// admitted waits until the target has ended the earlier connections. Otherwise the target could take this one
+// for newer than its successor, and execute operations behind a reset (fabric Q5).
+func admitted(ctx context.Context, conn net.Conn) error {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	var b [1]byte
+	if _, err := io.ReadFull(conn, b[:]); err != nil {
+		return err
+	}
+	if b[0] != admission {
+		return fmt.Errorf("soft: the peer begins with %d: it is broken or of another version", b[0])
+	}
+	return nil
 }
 
 // dial connects. The node itself is reached by a pipe.
@@ -190,12 +138,12 @@ func (o *outgoing) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // send writes operations to a connection.
-func (o *outgoing) send(conn net.Conn, batch []*pending) error {
+func (o *outgoing) send(conn net.Conn, batch []*remote.Pending) error {
 	timeout := o.endpoint.cfg.Timeout
 	w := bufio.NewWriterSize(&patient{conn, timeout}, bufferSize)
-	header := make([]byte, 0, headerSize)
+	header := make([]byte, 0, remote.HeaderSize)
 	for _, p := range batch {
-		header = encode(header[:0], &p.Op)
+		header = remote.Encode(header[:0], &p.Op)
 		if _, err := w.Write(header); err != nil {
 			return err
 		}
@@ -240,18 +188,20 @@ func (p *patient) Read(b []byte) (int, error) {
 // receive takes answers until the connection fails. A connection on which operations wait must make progress.
 func (o *outgoing) receive(conn net.Conn) {
 	r := bufio.NewReaderSize(&waiter{patient{conn, o.endpoint.cfg.Timeout}, o}, bufferSize)
-	var b [answerSize]byte
+	var b [remote.AnswerSize]byte
 	for {
 		if _, err := io.ReadFull(r, b[:]); err != nil {
 			return
 		}
-		data, err := o.data(conn, r, &b)
-		if err != nil {
+		answer := remote.DecodeAnswer(&b)
+		if !o.expects(conn, answer) {
 			return
 		}
-		if !o.answered(conn, fabric.Status(b[0]), data, binary.LittleEndian.Uint64(b[1:])) {
+		data := make([]byte, answer.Length)
+		if _, err := io.ReadFull(r, data); err != nil {
 			return
 		}
+		o.answered(conn, answer, data)
 	}
 }
 
@@ -275,38 +225,23 @@ func (w *waiter) Read(b []byte) (int, error) {
 func (o *outgoing) idle(conn net.Conn) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.conn == conn && len(o.sent) == 0
+	return o.conn == conn && o.queues.Idle()
 }
 
-// data reads the data of an answer. Its length must be the one that was asked for.
-func (o *outgoing) data(conn net.Conn, r io.Reader, b *[answerSize]byte) ([]byte, error) {
-	length := int(binary.LittleEndian.Uint32(b[9:]))
+// expects checks an answer that begins.
+func (o *outgoing) expects(conn net.Conn, answer remote.Answer) bool {
 	o.mu.Lock()
-	want := 0
-	if o.conn == conn && len(o.sent) > 0 && fabric.Status(b[0]) == fabric.OK && o.sent[0].Kind == fabric.Read {
-		want = o.sent[0].Length
-	}
-	o.mu.Unlock()
-	if length != want {
-		return nil, fmt.Errorf("soft: node %d answers with %d bytes, not %d", o.peer, length, want)
-	}
-	data := make([]byte, length)
-	_, err := io.ReadFull(r, data)
-	return data, err
+	defer o.mu.Unlock()
+	return o.conn == conn && o.queues.Expects(answer) == nil // the end of the connection is reported
 }
 
 // answered reports the end of the oldest operation that was sent.
-func (o *outgoing) answered(conn net.Conn, status fabric.Status, data []byte, incarnation uint64) bool {
+func (o *outgoing) answered(conn net.Conn, answer remote.Answer, data []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.conn != conn || len(o.sent) == 0 || status == fabric.Lost || status > fabric.Flushed {
-		return false
+	if o.conn == conn {
+		o.queues.Answered(answer, data)
 	}
-	p := o.sent[0]
-	o.sent = o.sent[1:]
-	o.end(p, status, data, incarnation)
-	o.endLocal()
-	return true
 }
 
 // lose ends a connection. Operations that wait for an answer are lost, and all queues are broken.
@@ -320,17 +255,7 @@ func (o *outgoing) lose(conn net.Conn) {
 		_ = conn.Close() // lost operations are reported
 	}
 	o.conn = nil
-	for _, q := range o.queues {
-		q.lost = !q.broken && !q.resetting && q.waiting == 0
-	}
-	for _, p := range append(o.sent, o.unsent...) {
-		status := fabric.Lost
-		if p.local {
-			status = p.status
-		}
-		o.end(p, status, nil, 0)
-	}
-	o.sent, o.unsent = nil, nil
+	o.queues.Lose()
 }
 
 // hangUp closes the connection.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/globalfs/globalfs/pkg/fabric"
 	"github.com/globalfs/globalfs/pkg/fabric/fabrictest"
+	"github.com/globalfs/globalfs/pkg/fabric/internal/remote"
 )
 
 // wires are the connections of a cluster over loopback TCP. A connection begins with the name of its maker.
@@ -167,9 +168,30 @@ func alone(t *testing.T, timeout time.Duration, peer func(net.Conn)) *Endpoint {
 
 // TestSilentPeer: an operation on a peer that takes it and does not answer is lost after a time.
 func TestSilentPeer(t *testing.T) {
-	e := alone(t, 50*time.Millisecond, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	e := alone(t, 50*time.Millisecond, func(conn net.Conn) {
+		_, _ = conn.Write([]byte{admission})
+		_, _ = io.Copy(io.Discard, conn)
+	})
 	require.NoError(t, e.Post(fabric.Op{Token: 5, Peer: 2, Region: 1, Data: []byte{1}}))
 	require.Equal(t, fabric.Completion{Token: 5, Peer: 2, Region: 1, Status: fabric.Lost}, completion(t, e))
+}
+
+// TestAdmission: fabric Q5. An initiator sends nothing before the target has admitted the connection: it may
+// be older than another one that the target has admitted since.
+func TestAdmission(t *testing.T) {
+	for name, greeting := range map[string][]byte{"silent": nil, "another greeting": []byte("b")} {
+		t.Run(name, func(t *testing.T) {
+			got := make(chan int, 1)
+			e := alone(t, 50*time.Millisecond, func(conn net.Conn) {
+				_, _ = conn.Write(greeting)
+				n, _ := conn.Read(make([]byte, 1))
+				got <- n
+			})
+			require.NoError(t, e.Post(fabric.Op{Token: 5, Peer: 2, Region: 1, Data: []byte{1}}))
+			require.Equal(t, fabric.Lost, completion(t, e).Status)
+			require.Zero(t, <-got)
+		})
+	}
 }
 
 // TestHostileTarget: answers that fit to no operation end the connection, and nothing else.
@@ -183,7 +205,8 @@ func TestHostileTarget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := alone(t, time.Minute, func(conn net.Conn) {
-				var header [headerSize]byte
+				var header [remote.HeaderSize]byte
+				_, _ = conn.Write([]byte{admission})
 				if _, err := io.ReadFull(conn, header[:]); err == nil {
 					_, _ = conn.Write(answer)
 				}
@@ -196,13 +219,13 @@ func TestHostileTarget(t *testing.T) {
 
 // TestHostileInitiator: what is no operation ends the connection; memory is not touched.
 func TestHostileInitiator(t *testing.T) {
-	long := encode(nil, &fabric.Op{Region: 1, Data: make([]byte, 8)})
+	long := remote.Encode(nil, &fabric.Op{Region: 1, Data: make([]byte, 8)})
 	binary.LittleEndian.PutUint64(long[14:], 1<<63)
-	far := encode(nil, &fabric.Op{Region: 1, At: fabric.MaxRegion, Data: make([]byte, 8)})
+	far := remote.Encode(nil, &fabric.Op{Region: 1, At: fabric.MaxRegion, Data: make([]byte, 8)})
 	binary.LittleEndian.PutUint64(far[6:], 1<<64-8)
 	for name, frame := range map[string][]byte{
-		"kind":   append([]byte{9}, make([]byte, headerSize-1)...),
-		"flags":  append([]byte{0, 8}, make([]byte, headerSize-2)...),
+		"kind":   append([]byte{9}, make([]byte, remote.HeaderSize-1)...),
+		"flags":  append([]byte{0, 8}, make([]byte, remote.HeaderSize-2)...),
 		"length": long,
 		"place":  far,
 		"half":   long[:5],
@@ -215,6 +238,8 @@ func TestHostileInitiator(t *testing.T) {
 			here, there := net.Pipe()
 			done := make(chan error, 1)
 			go func() { done <- e.Serve(2, there) }()
+			_, err = io.ReadFull(here, make([]byte, 1))
+			require.NoError(t, err)
 			_, err = here.Write(frame)
 			require.NoError(t, err)
 			if name == "half" {
@@ -247,12 +272,14 @@ func (q *quiet) Read(b []byte) (int, error) {
 // TestIdleConnectionStays: silence ends a connection only if operations wait.
 func TestIdleConnectionStays(t *testing.T) {
 	conn := &quiet{timeouts: 3}
-	o := &outgoing{conn: conn}
+	o := &outgoing{conn: conn, queues: remote.NewPeer(2, func(fabric.Completion) {})}
 	w := &waiter{patient{conn, time.Second}, o}
 	n, err := w.Read(make([]byte, 1))
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	conn.timeouts, o.sent = 3, []*pending{{}}
+	o.queues.Post(&fabric.Op{Peer: 2})
+	o.queues.Take()
+	conn.timeouts = 3
 	_, err = w.Read(make([]byte, 1))
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 }

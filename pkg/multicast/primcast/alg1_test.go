@@ -22,7 +22,7 @@ func followerWithEntry(t *testing.T, m *multicast.Message) *proc {
 	c.hear(5, startOf(m, 0))
 	out := c.hear(1, entryOf(epochG, 1, 4, m), ackOf(epochG, 1, 4))
 	require.Empty(t, out.Deliveries)
-	c.said(out, 3, kindAck)
+	c.said(out, 1, kindAck)
 	return c
 }
 

@@ -73,6 +73,7 @@ type delivery struct {
 	delivered multicast.Progress  // the last deliveries
 	held      multicast.Progress  // T and D have all deliveries up to here (I9)
 	behind    multicast.Progress  // see multicast.Output
+	speakAt   time.Duration       // an acknowledgement leaves that its receiver does not need; 0: there is none
 	outbox    outbox
 }
 
@@ -195,7 +196,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	c.fetch(out)
 	c.cover(in.Covered)
 	c.leaveBehind()
-	c.acknowledge()
+	c.acknowledge(out)
 	c.flush(out)
 	c.flushLog(out)
 	out.Safe, out.Behind = c.safe(), slices.Clone(c.behind)

@@ -55,6 +55,13 @@
 // A process that has promised to an epoch and is not in it acknowledges nothing; it sends its clock with
 // E_prom (BUMP), and this clock does not count in lower epochs (line 16).
 //
+// A follower of a group of at most three members decides without the ACKs of the other follower: with its own
+// T and clock, the primary's are those of a quorum (lines 10, 17 and 18), and lines 28 and 42 wait for the
+// primary anyway. Followers need each other's ACKs only to learn of entries that a primary has sent to one of
+// them, and of coverage. Between two followers an ACK therefore leaves with other packets or, without any,
+// after a quarter of FetchAfter. It is the newest one then, and stands for all before it. For the algorithm,
+// the link between two followers is slow.
+//
 // # Additions to the paper, and differences
 //
 //   - Line 42 takes an entry from the primary only as a FOLLOWER, and there is no second chance: an entry

@@ -83,18 +83,46 @@ func (g *group) updateLimit() {
 	g.limit = max(g.limit, min(leader, g.quorumClock))
 }
 
+// laziness is the ratio of FetchAfter to the delay of an acknowledgement that its receiver does not need.
+const laziness = 4
+
+// isDue reports whether q must get the acknowledgement of this step, although q may not need it. It leaves
+// with other packets for q, or a little later.
+func (c *delivery) isDue(q *peer, out *multicast.Output) bool {
+	if len(q.frame) > 0 || !c.canDecideWithout(q) {
+		return true
+	}
+	if c.speakAt == 0 {
+		c.speakAt = c.now + c.config.FetchAfter/laziness
+	}
+	if c.speakAt <= c.now {
+		return true
+	}
+	wake(out, c.speakAt)
+	return false
+}
+
+// canDecideWithout reports whether q decides without acknowledgements of this process: both follow the same
+// primary, which is a quorum together with q (doc.go). There is at most one such process.
+func (c *delivery) canDecideWithout(q *peer) bool {
+	return c.state == Follower && q.group == c.own && q != c.self && q.id != c.current.Leader && c.own.majority() <= 2 && !c.own.isChanging()
+}
+
 // acknowledge is lines 39, 45 and 50 once a step, for all of T and the clock together. Waiting processes get
 // it after the log has it.
-func (c *delivery) acknowledge() {
+func (c *delivery) acknowledge(out *multicast.Output) {
 	c.speakFront()
 	for _, q := range c.order {
 		if c.own.elects(q) && (q.clockSent < c.clock || q.lengthSent < c.t.last()) {
-			q.speak = true
+			q.speak = q.speak || c.isDue(q, out)
 		}
 		if !q.speak {
 			continue
 		}
 		q.speak = false
+		if c.canDecideWithout(q) {
+			c.speakAt = 0
+		}
 		c.log.clock(c.clock)
 		q.clockSent, q.lengthSent = c.clock, c.t.last()
 		if c.isAmnesiac() {

@@ -7,7 +7,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// oracle is the leader oracle (DESIGN 4.1): it decides when a primary is suspected. It knows times only; the
+// oracle is the leader oracle: it decides when a primary is suspected. It knows times only; the
 // core reports events (Core.watch).
 //
 // A process that waits for its primary, for a delivery or for the begin of an epoch, watches it: the process

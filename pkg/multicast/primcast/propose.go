@@ -100,7 +100,7 @@ func (c *variables) append(m *message) {
 		prev := g.lastOwn
 		g.lastOwn = m.index
 		for _, q := range g.members() {
-			q.speak = true
+			q.speak = q.speak || g != c.own // see acknowledge for the own group
 			if c.state == Primary && q != c.self {
 				q.frame = m.entry(c.current, prev).append(q.frame)
 			}

@@ -86,7 +86,7 @@ func (c *Core) lead() {
 	}
 }
 
-// rule is the leader's part of Algorithm 2: find messages, order them, deliver them.
+// rule is a turn of the leader (Algorithm 2): it finds new messages, orders them, and delivers them.
 func (c *Core) rule() {
 	if c.role != leader {
 		return

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/internal/attach"
+	"github.com/globalfs/globalfs/internal/backup"
+	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/progress"
+	"github.com/globalfs/globalfs/internal/salvage"
+)
+
+// recoverFlags are the flags of `admin recover`.
+type recoverFlags struct {
+	dirs   []string
+	into   string
+	lost   string
+	backup string
+	yes    bool
+	output string
+}
+
+func newAdminRecover() *cobra.Command {
+	var f recoverFlags
+	cmd := &cobra.Command{
+		Use:   "recover PARTITION... --data-dir DIR --into REPOSITORY",
+		Short: "Recover a cluster in which partitions have lost the majority of their replicas for ever",
+		Long: `recover reads the data directories that are left of a cluster, makes one sound state of all partitions, and writes it as a backup into a
+repository. 'globalfs restore' makes a new cluster of it. All servers must be stopped. The directories stay as they are.
+
+Give the directories of all servers that are left, with --data-dir for each, or for a directory that holds several. PARTITION is each partition
+that has no majority of its replicas there, by its path or its number. Such a partition may lose updates that were acknowledged: those
+that only its missing replicas have. The other partitions lose nothing. A partition without any replica that is left, as after the loss of its
+region, takes its state from the last backup (--lost-from), and loses all later updates.
+
+The command tells for each partition which logs are left, which one counts, and what it may lack. It tells how each open command of several
+partitions ends, which names and inodes change to make one sound tree, and which blocks have no copy. Then it asks for the
+paths of the partitions that may lose updates; --yes answers it. Without PARTITION it only tells.
+
+The new cluster has another identity and new histories. Directories, mounts and tokens of the old one are refused.`,
+		Example: `  globalfs admin recover --data-dir /var/lib/globalfs                          # what would be lost
+  globalfs admin recover /us-west-2 --data-dir /mnt/a --data-dir /mnt/b --into /backups/recovered
+  globalfs admin recover / /us-west-2 --data-dir /mnt/a --into /backups/recovered --yes -o json
+  globalfs admin recover /eu-west-1 --data-dir /mnt --lost-from /backups/prod --into /backups/recovered`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && f.into == "" {
+				return command.UsageError(errors.New("recover: give the repository for the recovered state with --into"))
+			}
+			return f.run(cmd, args)
+		},
+	}
+	cmd.Flags().StringArrayVar(&f.dirs, "data-dir", nil, "data directory of a stopped server, or a directory that holds several (repeatable)")
+	_ = cmd.MarkFlagRequired("data-dir") // the flag exists
+	cmd.Flags().StringVar(&f.into, "into", "", "repository that gets the recovered state as a backup; made if it is missing")
+	cmd.Flags().StringVar(&f.lost, "lost-from", "", "repository with a backup of the cluster, for partitions without any replica that is left")
+	cmd.Flags().StringVar(&f.backup, "backup", "", "with --lost-from: id of the backup (default: the newest)")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask: the named partitions may lose updates")
+	outputFlag(cmd, &f.output)
+	return cmd
+}
+
+func (f *recoverFlags) run(cmd *cobra.Command, named []string) (err error) {
+	o := salvage.Options{Dirs: f.dirs, BackupID: f.backup, Objects: attach.ExistingObjects}
+	if f.lost != "" {
+		if o.Backup, err = backup.OpenDirectory(f.lost, false); err != nil {
+			return err
+		}
+	}
+	var s *salvage.Salvage
+	err = metered(cmd, func(meter *progress.Meter) (err error) {
+		o.Progress = meter
+		s, err = salvage.Open(cmd.Context(), o)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	statement := &s.Statement
+	if f.output != "json" {
+		statement.Print(cmd.OutOrStdout())
+	}
+	refused := f.accept(cmd, statement, named)
+	if refused == nil {
+		var m *backup.Manifest
+		if m, err = f.save(cmd, s); err != nil {
+			return err
+		}
+		statement.Backup = m.ID
+	}
+	if f.output == "json" {
+		return errors.Join(command.PrintJSON(cmd.OutOrStdout(), statement), refused)
+	}
+	if refused == nil {
+		fmt.Fprintf(cmd.OutOrStdout(), "the recovered state is backup %s in %s: 'globalfs restore metadata --from %s --backup %s' makes a new cluster of it (docs/recovery.md)\n",
+			statement.Backup, f.into, f.into, statement.Backup)
+	}
+	return refused
+}
+
+// accept returns nil if the operator accepts the loss.
+func (f *recoverFlags) accept(cmd *cobra.Command, s *salvage.Statement, named []string) error {
+	short := s.Short()
+	if len(short) == 0 {
+		return errors.New("every partition has a majority of its replicas, and nothing is lost: start the servers again; lost ones are replaced ('globalfs admin replace')")
+	}
+	given := make([]string, len(named))
+	for i, name := range named {
+		given[i] = pathOfPartition(s, name)
+	}
+	slices.Sort(given)
+	slices.Sort(short)
+	given = slices.Compact(given)
+	switch {
+	case len(named) == 0:
+		return command.InputError(fmt.Errorf("nothing is written: to accept the loss, name the partitions that may lose updates: %s", strings.Join(short, " ")))
+	case !slices.Equal(given, short):
+		return command.InputError(fmt.Errorf("the partitions that may lose updates are %s, and the command names %s: name these, or give more --data-dir", strings.Join(short, " "), strings.Join(given, " ")))
+	case f.yes:
+		return nil
+	case f.output == "json":
+		return command.InputError(errors.New("nothing is written: -o json needs --yes"))
+	}
+	return confirmed(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), strings.Join(short, " "))
+}
+
+// pathOfPartition returns the path of a partition that is named by its path or its number.
+func pathOfPartition(s *salvage.Statement, name string) string {
+	for _, p := range s.Partitions {
+		if name == strconv.Itoa(int(p.ID)) {
+			return p.Path
+		}
+	}
+	return name
+}
+
+// confirmed asks an operator to type some words. It returns nil if these are typed.
+func confirmed(ctx context.Context, in io.Reader, out io.Writer, words string) error {
+	fmt.Fprintf(out, "Updates of %s may be lost for ever. Type %q to go on: ", words, words)
+	typed := make(chan string, 1)
+	go func() { // a read of a terminal cannot be interrupted: the process ends with it
+		line, _ := bufio.NewReader(in).ReadString('\n') // without a line nothing is typed
+		typed <- line
+	}()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case line := <-typed:
+		if strings.Join(strings.Fields(line), " ") != words {
+			return command.InputError(errors.New("not confirmed: nothing is written"))
+		}
+	}
+	return nil
+}
+
+// save writes the recovered state into the repository.
+func (f *recoverFlags) save(cmd *cobra.Command, s *salvage.Salvage) (m *backup.Manifest, err error) {
+	repository, err := backup.OpenDirectory(f.into, true)
+	if err != nil {
+		return nil, err
+	}
+	err = metered(cmd, func(meter *progress.Meter) (err error) {
+		m, err = repository.Create(cmd.Context(), s, backup.Options{Build: command.Version(), Progress: meter})
+		return err
+	})
+	return m, err
+}

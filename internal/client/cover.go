@@ -1,0 +1,151 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// OnChange sets f, which the client calls after another client has changed names or attributes in a partition
+// that this client watches. A change of kind 0 means that anything may have changed. The client has taken the
+// change in before. f must not wait for operations of this client. OnChange needs Config.CacheNames.
+func (c *Client) OnChange(f func(meta.Change)) {
+	c.leases.foreign.Store(&f)
+	c.leases.watchOn() // for a predecessor's callers
+}
+
+// CatchUp returns when the client has reported all changes that it has seen, to callers that rely on it
+// (Covers). It returns false if that takes too long. After a cut of a stream the client has reported that
+// anything may have changed.
+func (c *Client) CatchUp(ctx context.Context, most time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	all := true
+	for _, h := range c.leases.held {
+		all = c.leases.catchUp(ctx, h) && all
+	}
+	return all
+}
+
+// catchUp waits until the stream of a partition has reached all that the client has seen.
+func (l *leases) catchUp(ctx context.Context, h *held) bool {
+	seen := l.router.Seen(h.id)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for h.runs && h.cache.IsLive() && time.Now().Before(h.until) && !h.cache.HasReached(seen) && ctx.Err() == nil {
+		h.awaitMove(ctx)
+	}
+	return ctx.Err() == nil
+}
+
+// awaitMove waits for the next change of the cache. The caller holds mu, which is free meanwhile.
+func (h *held) awaitMove(ctx context.Context) {
+	h.poke(true)
+	if h.moved == nil {
+		h.moved = make(chan struct{})
+	}
+	moved := h.moved
+	h.mu.Unlock()
+	select {
+	case <-moved:
+	case <-ctx.Done():
+	}
+	h.mu.Lock()
+}
+
+// Covers reports whether the client knows no newer attributes of an inode than these, and will report the
+// next change by another client (OnChange) within milliseconds. It continues to do so for a while. Only a
+// replica of the client's region is near enough for that.
+func (c *Client) Covers(of *posix.Attr, while time.Duration) bool { return c.leases.cover(of, while) }
+
+// ChangedHere reports whether an update of this client has made the attributes of an inode so, and the client
+// has reported all earlier changes.
+func (c *Client) ChangedHere(of *posix.Attr) bool {
+	p, ok := c.At(of.Ino)
+	h := c.leases.of(p)
+	if !ok || h == nil {
+		return false
+	}
+	seen := c.router.Seen(p)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cache.IsOwn(of) && h.cache.HasReached(seen)
+}
+
+func (l *leases) cover(of *posix.Attr, while time.Duration) bool {
+	p, err := l.router.At(of.Ino)
+	if err != nil {
+		return false
+	}
+	h := l.of(p)
+	if h == nil || l.delegations.owns(of.Ino) {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	if !h.runs || !h.near || h.isStale(now) || !h.cache.Holds(of) {
+		return false
+	}
+	if until := now.Add(while); until.After(h.until) {
+		h.until = until
+	}
+	return true
+}
+
+// StreamState is the place that the stream of changes of a partition has reached.
+type StreamState struct {
+	Partition uint16 `json:"partition"`
+	History   uint64 `json:"history,omitempty"`
+	From      uint64 `json:"from"`
+	Mark      uint64 `json:"mark"`
+}
+
+// streams returns the streams of all partitions that the client has watched.
+func (l *leases) streams() (all []StreamState) {
+	for _, h := range l.held {
+		h.mu.Lock()
+		s := StreamState{Partition: h.id}
+		var ok bool
+		if s.History, s.From, s.Mark, ok = h.cache.Place(); ok {
+			all = append(all, s)
+		}
+		h.mu.Unlock()
+	}
+	return all
+}
+
+// resumedFor is the time for which a client continues the streams of another one: the kernel may rely on the
+// reports since the last state of that client.
+const resumedFor = time.Minute
+
+// resume continues the streams of another client: once there is a caller (OnChange), it reports the changes
+// since.
+func (l *leases) resume(all []StreamState) {
+	for i := range all {
+		s := &all[i]
+		h := l.of(s.Partition)
+		if h == nil {
+			continue
+		}
+		h.mu.Lock()
+		h.cache.Resume(s.History, s.From, s.Mark)
+		h.until = time.Now().Add(resumedFor)
+		h.mu.Unlock()
+	}
+}
+
+// watchOn starts the watchers of the streams that others rely on.
+func (l *leases) watchOn() {
+	now := time.Now()
+	for _, h := range l.held {
+		h.mu.Lock()
+		if h.until.After(now) && !h.runs {
+			h.runs = true
+			l.router.Go(func(life context.Context) { l.watch(life, h) })
+		}
+		h.mu.Unlock()
+	}
+}

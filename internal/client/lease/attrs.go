@@ -1,0 +1,110 @@
+package lease
+
+import (
+	"container/list"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// attrs are the known attributes of inodes.
+type attrs struct {
+	told  bool // the stream reports changes of attributes: otherwise none are kept
+	known map[posix.Ino]*list.Element
+	order list.List // of *attr, the one used last in front
+}
+
+// attr is the attributes of an inode as of a place of the order.
+type attr struct {
+	posix.Attr
+	asOf uint64
+	own  bool // an own update has made them so
+}
+
+func (a *attrs) reset(told bool) {
+	a.told, a.known = told, map[posix.Ino]*list.Element{}
+	a.order.Init()
+}
+
+// get returns the attributes of an inode and marks them as used last.
+func (a *attrs) get(ino posix.Ino) (posix.Attr, bool) {
+	e := a.known[ino]
+	if e == nil {
+		return posix.Attr{}, false
+	}
+	a.order.MoveToFront(e)
+	return e.Value.(*attr).Attr, true
+}
+
+// set stores attributes, unless newer ones are known. It reports whether the inode was not known before.
+func (a *attrs) set(now attr) (added bool) {
+	if e := a.known[now.Ino]; e != nil {
+		if known := e.Value.(*attr); known.asOf <= now.asOf {
+			now.own = now.own || known.own && known.Attr == now.Attr
+			*known = now
+			a.order.MoveToFront(e)
+		}
+		return false
+	}
+	a.known[now.Ino] = a.order.PushFront(&now)
+	for a.order.Len() > maxAttrs {
+		delete(a.known, a.order.Remove(a.order.Back()).(*attr).Ino)
+	}
+	return true
+}
+
+// drop forgets attributes that are older than a place.
+func (a *attrs) drop(ino posix.Ino, place uint64) {
+	if e := a.known[ino]; e != nil && e.Value.(*attr).asOf < place {
+		a.order.Remove(e)
+		delete(a.known, ino)
+	}
+}
+
+// Attr returns the attributes of an inode, for a client that has seen this state of the partition.
+func (c *Cache) Attr(ino posix.Ino, seen ask.Seen) (posix.Attr, bool) {
+	if !c.reaches(seen) {
+		return posix.Attr{}, false
+	}
+	return c.attrs.get(ino)
+}
+
+// Holds reports whether these attributes of an inode are the last that the cache knows. Take reports every
+// later change of them.
+func (c *Cache) Holds(of *posix.Attr) bool {
+	e := c.attrs.known[of.Ino]
+	return c.attached && c.live && e != nil && e.Value.(*attr).Attr == *of
+}
+
+// IsOwn reports whether these are the last attributes of an inode that the cache knows, and an own update has
+// made them so.
+func (c *Cache) IsOwn(of *posix.Attr) bool {
+	return c.Holds(of) && c.attrs.known[of.Ino].Value.(*attr).own
+}
+
+// LearnAttr stores the attributes of an inode in the answer of a replica, as of a place of the order. It does
+// not store those of an inode without a name: the partition removes the inode at any time.
+func (c *Cache) LearnAttr(of *posix.Attr, asOf ask.Seen) { c.learnAttr(of, asOf, false) }
+
+func (c *Cache) learnAttr(of *posix.Attr, asOf ask.Seen, own bool) {
+	if of.Nlink == 0 || !c.attrs.told || asOf.History != c.history || !c.attached || c.outdated.attr(of.Ino) > asOf.Count {
+		return
+	}
+	if c.attrs.set(attr{*of, asOf.Count, own}) {
+		c.grow()
+	}
+}
+
+// IsAttrOutdated reports whether the stream has reported a change of attributes that an answer as of a place
+// does not include.
+func (c *Cache) IsAttrOutdated(ino posix.Ino, asOf ask.Seen) bool {
+	return c.attached && asOf.History == c.history && c.outdated.attr(ino) > max(asOf.Count, c.outdated.floor)
+}
+
+// changeAttr applies a change of the attributes of an inode at a place of the order.
+func (c *Cache) changeAttr(ino posix.Ino, place uint64) {
+	if c.attrs.told {
+		c.outdated.noteAttr(ino, place)
+		c.attrs.drop(ino, place)
+	}
+}

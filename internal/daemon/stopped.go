@@ -1,0 +1,90 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/globalfs/globalfs/internal/durable"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/wal"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// StoppedServer is the content of the data directory of a server that does not run.
+type StoppedServer struct {
+	Dir      string
+	Name     string // of the server
+	Identity string // of the cluster
+	Spec     topology.Spec
+	Plan     *topology.Cluster
+	peers    peers
+}
+
+// HasServer reports whether a directory is the data directory of one server.
+func HasServer(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, ownerFile))
+	return err == nil
+}
+
+// ReadStopped reads the data directory of a stopped server. The server cannot start until unlock.
+func ReadStopped(dir string) (s *StoppedServer, unlock func() error, err error) {
+	if !HasServer(dir) {
+		return nil, nil, fmt.Errorf("%s is not the data directory of a server: it has no file %s", dir, ownerFile)
+	}
+	if unlock, err = claimDir(dir); err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, unlock())
+		}
+	}()
+	path := filepath.Join(dir, ownerFile)
+	text, err := durable.ReadCopied(path, func(text []byte) (uint64, error) {
+		_, _, err := readOwner(path, "CLUSTER BIRTH SERVER", text)
+		return 0, err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	owner, _, err := readOwner(path, "CLUSTER BIRTH SERVER", text)
+	if err != nil {
+		return nil, nil, err
+	}
+	words := strings.Fields(owner)
+	d, err := loadCopy(dir)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case d == nil:
+		return nil, nil, fmt.Errorf("%s has no description of its cluster: put the file %s of another server there", dir, specFile)
+	case len(words) < 2 || words[len(words)-2] != string(d.cluster.Identity()):
+		return nil, nil, fmt.Errorf("%s is of %q, and its file %s is of the cluster born at %s", dir, owner, specFile, d.cluster.Identity())
+	}
+	s = &StoppedServer{Dir: dir, Name: words[len(words)-1], Identity: string(d.cluster.Identity()), Spec: d.spec, Plan: d.cluster}
+	_ = s.peers.load(dir) // the numbers are evidence against others; this server is of use without them
+	return s, unlock, nil
+}
+
+// Process returns the process of a partition in the directory; 0: there is none.
+func (s *StoppedServer) Process(partition uint16) (multicast.ProcessID, error) {
+	process, _, err := readProcess(filepath.Join(s.Dir, PartitionDir(partition), processFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	return process, err
+}
+
+// PartitionDir is the name of the directory of a partition's replica in the data directory of a server.
+func PartitionDir(partition uint16) string { return fmt.Sprintf("partition-%d", partition) }
+
+// Knows returns the position that the log of another server's process had, as that server has told this one.
+func (s *StoppedServer) Knows(server string, process multicast.ProcessID) wal.Position {
+	s.peers.mu.Lock()
+	defer s.peers.mu.Unlock()
+	return s.peers.of[server].Logs[uint32(process)]
+}

@@ -1,0 +1,133 @@
+package mount
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+const (
+	// trustTime is the time for which the kernel caches attributes whose changes the client reports. Names
+	// are not cached for so long: a notice of a name waits for the requests in its directory, however
+	// slow.
+	trustTime = 30 * time.Second
+	// trustSlack is a generous bound of the time from the decision about an answer to the end of its way to
+	// the kernel.
+	trustSlack = 5 * time.Second
+	// calmTime is the time after a notice of an inode's attributes without another one: the kernel does not
+	// cache them meanwhile.
+	calmTime = 200 * time.Millisecond
+	// maxTrusted bounds the inodes with attributes that the kernel caches for trustTime.
+	maxTrusted = 1 << 16
+)
+
+// trusted are the inodes with attributes that the kernel caches until it gets a notice. An entry lives for
+// trustTime and trustSlack at least. The owner synchronises.
+type trusted struct {
+	young, old map[posix.Ino]given
+	since      time.Time               // when young was begun
+	calm       map[posix.Ino]time.Time // inodes with a recent notice: until then there is no other
+}
+
+// given is the last answer with trusted attributes of an inode.
+type given struct {
+	at   time.Time
+	name client.Name // that the answer was about; zero: none
+	version
+}
+
+func newTrusted() trusted {
+	return trusted{young: map[posix.Ino]given{}, old: map[posix.Ino]given{}, calm: map[posix.Ino]time.Time{}}
+}
+
+// add adds an inode. It reports whether there was room.
+func (t *trusted) add(ino posix.Ino, g given) bool {
+	if g.at.Sub(t.since) > trustTime+trustSlack {
+		t.young, t.old, t.since = map[posix.Ino]given{}, t.young, g.at
+	}
+	if _, ok := t.young[ino]; !ok && len(t.young) >= maxTrusted {
+		return false
+	}
+	t.young[ino] = g
+	return true
+}
+
+// put adds an inode that was removed a moment ago.
+func (t *trusted) put(ino posix.Ino, g given) { t.young[ino] = g }
+
+func (t *trusted) get(ino posix.Ino) (g given, ok bool) {
+	if g, ok = t.young[ino]; !ok {
+		g, ok = t.old[ino]
+	}
+	return g, ok
+}
+
+func (t *trusted) remove(ino posix.Ino) {
+	delete(t.young, ino)
+	delete(t.old, ino)
+}
+
+// inodes returns all inodes.
+func (t *trusted) inodes() []posix.Ino {
+	return slices.AppendSeq(slices.Collect(maps.Keys(t.young)), maps.Keys(t.old))
+}
+
+// calmDown begins a time without notices of the attributes of an inode. Answers after it are not trusted.
+func (t *trusted) calmDown(ino posix.Ino) {
+	now := time.Now()
+	if len(t.calm) >= maxTrusted/16 {
+		for i, until := range t.calm {
+			if now.After(until) {
+				delete(t.calm, i)
+			}
+		}
+	}
+	t.calm[ino] = now.Add(calmTime)
+}
+
+func (t *trusted) isCalm(ino posix.Ino) bool { return time.Now().Before(t.calm[ino]) }
+
+// attrTime returns the time for which the kernel may cache attributes in the answer to a request: long if a
+// notice will follow the next change of another mount. name is the name that the answer is about, if any.
+//
+// The order of the steps makes the notice reach the kernel after the answer: from Describe on notices of the
+// inode wait for the answer, the entry in trusted makes the notice necessary, and Covers finds that there was
+// no change before.
+func (n *notices) attrTime(unique uint64, a *posix.Attr, name client.Name) time.Duration {
+	switch {
+	case n.cacheTime == 0 || !n.kernel.Describe(unique, a.Ino):
+		return n.cacheTime
+	case n.locks.any(a.Ino): // there are no notices
+		return n.cacheTime
+	}
+	believed, calm := n.believe(a, name)
+	switch {
+	case !believed || !n.client.Covers(a, trustTime+trustSlack):
+		return n.cacheTime
+	case calm:
+		return 0
+	}
+	return max(trustTime, n.cacheTime)
+}
+
+// entry fills in the node of a name for the kernel, in the answer to a request in the directory. The answer
+// is of that age.
+func (f *fileSystem) entry(h *fuse.InHeader, name string, out *fuse.EntryOut, a *posix.Attr, age time.Duration) {
+	out.NodeId = uint64(a.Ino)
+	fill(&out.Attr, a)
+	f.setIDs.told(a)
+	out.SetEntryTimeout(max(0, f.cacheTime-age))
+	out.SetAttrTimeout(max(0, f.notices.attrTime(h.Unique, a, client.Name{Dir: ino(h), Name: name})-age))
+}
+
+// attr fills in attributes for the kernel.
+func (f *fileSystem) attr(h *fuse.InHeader, out *fuse.AttrOut, a *posix.Attr) {
+	fill(&out.Attr, a)
+	f.setIDs.told(a)
+	out.SetTimeout(f.notices.attrTime(h.Unique, a, client.Name{}))
+}

@@ -1,0 +1,235 @@
+package shm
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/internal/remote"
+)
+
+// Config of an endpoint.
+type Config struct {
+	Self fabric.NodeID
+	// Dial makes a connection to a peer, which passes it to Serve. Both have authenticated each other, for
+	// example by Client and Server. It is not called for the node itself.
+	Dial func(ctx context.Context, peer fabric.NodeID) (*net.UnixConn, error)
+	// Timeout is how long a peer may do nothing while operations wait. 0: two seconds.
+	Timeout time.Duration
+	// Ring is the size of the ring of operations, and of the ring of answers, of each connection: a power
+	// of two from 4 KiB to 64 MiB. Memory is used as far as a ring was filled once. 0: 1 MiB.
+	Ring int
+	// Spin is how long Wait looks into the rings before it sleeps, at most. After vain attempts it is
+	// shorter. 0: Wait sleeps at once.
+	Spin time.Duration
+}
+
+const (
+	defaultTimeout = 2 * time.Second
+	defaultRing    = 1 << 20
+)
+
+// Endpoint is a node. It implements fabric.Endpoint.
+type Endpoint struct {
+	cfg         Config
+	incarnation uint64
+	ctx         context.Context
+	cancel      context.CancelFunc
+	running     sync.WaitGroup
+	wake        chan struct{}
+	awake       chan struct{} // the guard has to look
+	regions     remote.Regions
+
+	mu       sync.Mutex
+	closed   bool
+	outgoing map[fabric.NodeID]*outgoing
+	incoming map[fabric.NodeID]*incoming
+	here     *remote.Execution // of operations of the node on itself
+	events   fabric.Events
+	changed  bool // a region has changed since Wait last told
+	asleep   bool // nobody looks into the rings: peers ring
+	guarded  bool // the guard looks from time to time
+	looks    uint64
+	spin     time.Duration
+}
+
+var _ fabric.Endpoint = (*Endpoint)(nil)
+
+var errClosed = errors.New("shm: the endpoint is closed")
+
+// New makes an endpoint. Close ends it.
+func New(cfg Config) (*Endpoint, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	var random [8]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return nil, fmt.Errorf("shm: incarnation: %w", err)
+	}
+	e := &Endpoint{
+		cfg: cfg, incarnation: binary.LittleEndian.Uint64(random[:]) | 1, wake: make(chan struct{}, 1), awake: make(chan struct{}, 1),
+		outgoing: map[fabric.NodeID]*outgoing{}, incoming: map[fabric.NodeID]*incoming{}, asleep: true, spin: cfg.Spin,
+	}
+	e.here = remote.NewExecution(cfg.Self, &e.regions)
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.running.Add(1)
+	go func() {
+		defer e.running.Done()
+		e.guard()
+	}()
+	return e, nil
+}
+
+// complete checks c and fills in what is 0.
+func (c Config) complete() (Config, error) {
+	switch {
+	case c.Self == 0:
+		return c, errors.New("shm: Config.Self is 0: give the node a number")
+	case c.Dial == nil:
+		return c, errors.New("shm: Config.Dial is missing: give a function that connects to a peer")
+	case c.Timeout < 0:
+		return c, fmt.Errorf("shm: Config.Timeout is %v: give a positive duration, or 0 for %v", c.Timeout, defaultTimeout)
+	case c.Spin < 0:
+		return c, fmt.Errorf("shm: Config.Spin is %v: give a positive duration, or 0", c.Spin)
+	case c.Ring != 0 && (c.Ring < 0 || !validRing(uint64(c.Ring))):
+		return c, fmt.Errorf("shm: Config.Ring is %d: give a power of two from %d to %d, or 0 for %d", c.Ring, minRing, maxRing, defaultRing)
+	}
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+	}
+	if c.Ring == 0 {
+		c.Ring = defaultRing
+	}
+	if runtime.GOMAXPROCS(0) == 1 {
+		c.Spin = 0 // a peer's bell needs the only thread
+	}
+	return c, nil
+}
+
+// start counts a goroutine, unless the endpoint is closed.
+func (e *Endpoint) start() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.running.Add(1)
+	}
+	return !e.closed
+}
+
+// Register implements fabric.Endpoint.
+func (e *Endpoint) Register(id fabric.RegionID, size int) (fabric.Memory, error) {
+	if e.ctx.Err() != nil {
+		return nil, errClosed
+	}
+	return e.regions.Register(id, size)
+}
+
+// Grant implements fabric.Endpoint.
+func (e *Endpoint) Grant(id fabric.RegionID, peer fabric.NodeID, rights fabric.Rights) error {
+	return e.regions.Grant(id, peer, rights)
+}
+
+// Revoke implements fabric.Endpoint.
+func (e *Endpoint) Revoke(id fabric.RegionID, peer fabric.NodeID, rights fabric.Rights) error {
+	return e.regions.Revoke(id, peer, rights)
+}
+
+// Post implements fabric.Endpoint. Operations that wait for room in the ring are kept in memory without a
+// limit.
+func (e *Endpoint) Post(ops ...fabric.Op) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return errClosed
+	}
+	var last *outgoing // operations for one peer are carried together
+	var err error
+	for i := range ops {
+		if err = ops[i].Validate(); err != nil {
+			break
+		}
+		o := e.to(ops[i].Peer)
+		if last != nil && o != last {
+			last.push()
+			last = nil
+		}
+		if o.queues.Post(&ops[i]) {
+			last = o
+		}
+	}
+	if last != nil {
+		last.push()
+	}
+	return err
+}
+
+// to gives the way to a peer.
+func (e *Endpoint) to(peer fabric.NodeID) *outgoing {
+	o := e.outgoing[peer]
+	if o == nil {
+		o = &outgoing{endpoint: e, peer: peer, queues: remote.NewPeer(peer, e.complete)}
+		e.outgoing[peer] = o
+	}
+	return o
+}
+
+// complete takes a completion. The caller holds the lock.
+func (e *Endpoint) complete(c fabric.Completion) {
+	e.events.Completions = append(e.events.Completions, c)
+	e.signal()
+}
+
+// executed ends a write of the node on itself.
+func (e *Endpoint) executed(x *remote.Execution, notify bool) fabric.Status {
+	status, landed, _ := x.End() // a node does not guard against itself
+	e.written(status, notify, landed)
+	return status
+}
+
+// written takes the end of a write in a region of this node. The caller holds the lock.
+func (e *Endpoint) written(status fabric.Status, notify bool, landed fabric.Landed) {
+	if status != fabric.OK {
+		return
+	}
+	if notify {
+		e.events.Landed = append(e.events.Landed, landed)
+	}
+	e.changed = true
+	e.signal()
+}
+
+// signal ends a Wait that sleeps.
+func (e *Endpoint) signal() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close implements fabric.Endpoint. It waits for all goroutines, those of Serve included.
+func (e *Endpoint) Close() error {
+	e.mu.Lock()
+	if !e.closed {
+		e.closed = true
+		e.cancel()
+		for _, in := range e.incoming {
+			in.close()
+		}
+		for _, o := range e.outgoing {
+			if o.link != nil {
+				o.lose(o.link)
+			}
+		}
+	}
+	e.mu.Unlock()
+	e.running.Wait()
+	return nil
+}

@@ -1,0 +1,249 @@
+package shm
+
+import (
+	"context"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/internal/remote"
+)
+
+// outgoing is the way to a peer: one connection at a time, with all queues. The endpoint's lock guards it.
+type outgoing struct {
+	endpoint   *Endpoint
+	peer       fabric.NodeID
+	queues     *remote.Peer
+	connecting bool
+	link       *link // nil: none
+	// Of the connection:
+	unwritten []*remote.Pending
+	offset    int // bytes of the first of them that are in the ring
+	header    []byte
+	progress  time.Time // the last time at which the target has done something, or nothing was waiting
+	answering bool      // the fixed part of an answer was taken
+	answer    remote.Answer
+	data      []byte
+	have      int
+}
+
+// push carries operations as far as possible. The first one begins a connection.
+func (o *outgoing) push() {
+	switch e := o.endpoint; {
+	case o.peer == e.cfg.Self:
+		o.executeHere()
+	case o.link != nil:
+		if err := o.link.settle(e.asleep); err != nil {
+			o.lose(o.link)
+		}
+	case !o.connecting:
+		o.connecting = true
+		e.running.Add(1)
+		go func() {
+			defer e.running.Done()
+			o.run()
+		}()
+	}
+}
+
+// executeHere executes operations of the node on itself.
+func (o *outgoing) executeHere() {
+	e := o.endpoint
+	for _, p := range o.queues.Take() {
+		a := remote.Answer{Incarnation: e.incarnation}
+		var data []byte
+		switch p.Kind {
+		case fabric.Reset:
+			e.here.Reset(p.Region)
+		case fabric.Read:
+			a.Status, data, _ = e.here.Read(&p.Op, p.Length) // a node does not guard against itself
+		default:
+			e.here.Begin(&p.Op, len(p.Data))
+			if len(p.Data) > 0 {
+				e.here.Piece(p.Data)
+			}
+			a.Status = e.executed(e.here, p.Notify)
+		}
+		o.queues.Answered(a, data)
+	}
+}
+
+// run connects, and then waits for bells until the connection ends.
+func (o *outgoing) run() {
+	e := o.endpoint
+	l := o.connect()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	o.connecting = false
+	if l == nil || e.closed {
+		if l != nil {
+			l.close()
+		}
+		o.queues.Lose()
+		return
+	}
+	o.link, l.work = l, o.work
+	o.unwritten, o.offset, o.answering, o.progress = nil, 0, false, time.Now()
+	for o.link == l {
+		err := l.settle(e.asleep)
+		if err == nil && o.late() {
+			err = context.DeadlineExceeded
+		}
+		if err == nil {
+			err = l.pause(&e.mu, time.Now().Add(e.cfg.Timeout/2))
+		}
+		if err != nil {
+			o.lose(l)
+		}
+	}
+}
+
+// connect makes a connection, or gives nil. All operations are lost then, which says enough.
+func (o *outgoing) connect() *link {
+	e := o.endpoint
+	ctx, cancel := context.WithTimeout(e.ctx, e.cfg.Timeout)
+	defer cancel()
+	conn, err := e.cfg.Dial(ctx, o.peer)
+	if err != nil {
+		return nil
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	s, err := offer(conn, e.cfg.Ring, time.Now().Add(e.cfg.Timeout))
+	if err != nil {
+		_ = conn.Close() // lost operations are reported
+		return nil
+	}
+	return initiatorLink(conn, s)
+}
+
+// late reports whether the target does nothing although operations wait.
+func (o *outgoing) late() bool {
+	if o.queues.Idle() {
+		return false
+	}
+	return time.Since(o.progress) > o.endpoint.cfg.Timeout
+}
+
+// work is the work of a link.
+func (o *outgoing) work() (bool, error) {
+	wrote, err := o.write()
+	if err != nil {
+		return false, err
+	}
+	took, err := o.take()
+	if took {
+		o.progress = time.Now()
+	}
+	return wrote || took, err
+}
+
+// write puts operations into the ring.
+func (o *outgoing) write() (bool, error) {
+	idle := o.queues.Idle()
+	if batch := o.queues.Take(); len(batch) > 0 {
+		if o.unwritten = append(o.unwritten, batch...); idle {
+			o.progress = time.Now()
+		}
+	}
+	if len(o.unwritten) == 0 {
+		o.link.wantsRoom = false
+		return false, nil
+	}
+	out := &o.link.out
+	before := out.free
+	room, err := out.room()
+	if err != nil {
+		return false, err
+	}
+	if out.free != before {
+		o.progress = time.Now()
+	}
+	start := out.at
+	for len(o.unwritten) > 0 && room > 0 {
+		n := o.writeFirst(room)
+		if n == 0 {
+			break
+		}
+		room -= n
+	}
+	o.link.wantsRoom = len(o.unwritten) > 0
+	if out.at == start {
+		return false, nil
+	}
+	out.publish()
+	return true, o.link.ring(wakeForBytes)
+}
+
+// writeFirst puts as much of the first operation into the ring as there is room. A header is put as a whole.
+func (o *outgoing) writeFirst(room int) (n int) {
+	p := o.unwritten[0]
+	if o.offset == 0 {
+		if room < remote.HeaderSize {
+			return 0
+		}
+		o.header = remote.Encode(o.header[:0], &p.Op)
+		o.link.out.put(o.header)
+		n, o.offset = remote.HeaderSize, remote.HeaderSize
+	}
+	data := []byte(nil)
+	if p.Kind == fabric.Write {
+		data = p.Data[o.offset-remote.HeaderSize:]
+	}
+	piece := data[:min(len(data), room-n)]
+	o.link.out.put(piece)
+	o.offset += len(piece)
+	if len(piece) == len(data) {
+		o.unwritten[0], o.unwritten, o.offset = nil, o.unwritten[1:], 0
+	}
+	return n + len(piece)
+}
+
+// take takes answers out of the ring.
+func (o *outgoing) take() (bool, error) {
+	in := &o.link.in
+	start := in.at
+	for {
+		there, err := in.available()
+		if err != nil {
+			return false, err
+		}
+		if !o.answering {
+			if there < remote.AnswerSize {
+				break
+			}
+			var b [remote.AnswerSize]byte
+			in.take(b[:])
+			there -= remote.AnswerSize
+			o.answer = remote.DecodeAnswer(&b)
+			if err := o.queues.Expects(o.answer); err != nil {
+				return false, err
+			}
+			o.answering, o.have, o.data = true, 0, nil
+			if o.answer.Length > 0 {
+				o.data = make([]byte, o.answer.Length)
+			}
+		}
+		n := min(there, o.answer.Length-o.have)
+		in.take(o.data[o.have : o.have+n])
+		if o.have += n; o.have < o.answer.Length {
+			break
+		}
+		o.answering = false
+		o.queues.Answered(o.answer, o.data)
+	}
+	if in.at == start {
+		return false, nil
+	}
+	in.release()
+	return true, o.link.ring(wakeForRoom)
+}
+
+// lose ends a connection. Operations that wait for an answer are lost, and all queues are broken.
+func (o *outgoing) lose(l *link) {
+	if o.link != l {
+		return
+	}
+	l.close()
+	o.link, o.unwritten = nil, nil
+	o.queues.Lose()
+}

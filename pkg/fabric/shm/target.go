@@ -1,0 +1,207 @@
+package shm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/internal/remote"
+)
+
+// incoming is a connection that a peer has made. The endpoint's lock guards it.
+type incoming struct {
+	*link
+	endpoint  *Endpoint
+	peer      fabric.NodeID
+	execution *remote.Execution
+	writing   bool // the header of a write was taken
+	notify    bool
+	left      int // bytes of the write that were not taken
+	fixed     [remote.AnswerSize]byte
+	answers   []byte // the rest of fixed, which waits for room
+	unsent    []byte // the rest of the data of a read, behind answers
+	failure   error  // another goroutine has found it
+}
+
+// maxLanded bounds the notifications that wait for Poll. Operations of peers wait then.
+const maxLanded = 1 << 16
+
+// Serve executes the operations of a peer until its connection ends, and closes the connection. The caller
+// has made sure that it is the peer's. An earlier connection of the peer ends first.
+func (e *Endpoint) Serve(peer fabric.NodeID, conn *net.UnixConn) error {
+	defer func() { _ = conn.Close() }()
+	if !e.start() {
+		return errClosed
+	}
+	defer e.running.Done()
+	stop := context.AfterFunc(e.ctx, func() { _ = conn.Close() })
+	defer stop()
+	s, err := accept(conn, time.Now().Add(e.cfg.Timeout))
+	if err != nil {
+		return fmt.Errorf("shm: node %d: %w", peer, err)
+	}
+	in := &incoming{link: targetLink(conn, s), endpoint: e, peer: peer, execution: remote.NewExecution(peer, &e.regions)}
+	in.work = in.execute
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer in.leave()
+	if e.closed {
+		return errClosed
+	}
+	if old := e.incoming[peer]; old != nil {
+		old.close()
+	}
+	e.incoming[peer] = in
+	if err = admit(conn); err == nil { // behind the end of the earlier connection: fabric Q5
+		err = in.run()
+	}
+	if err == nil || in.dead && in.failure == nil || errors.Is(err, io.EOF) {
+		return nil
+	}
+	return fmt.Errorf("shm: node %d: %w", peer, err)
+}
+
+// run waits for bells until the connection ends.
+func (in *incoming) run() error {
+	for {
+		if err := in.settle(in.endpoint.asleep); err != nil {
+			return err
+		}
+		err := in.pause(&in.endpoint.mu, time.Time{})
+		if err != nil || in.dead {
+			return errors.Join(in.failure, err)
+		}
+	}
+}
+
+func (in *incoming) leave() {
+	in.close()
+	if in.endpoint.incoming[in.peer] == in {
+		delete(in.endpoint.incoming, in.peer)
+	}
+}
+
+// execute is the work of a link.
+func (in *incoming) execute() (bool, error) {
+	start, put := in.in.at, in.out.at
+	for len(in.endpoint.events.Landed) < maxLanded {
+		if full, err := in.send(); err != nil || full {
+			in.wantsRoom = full
+			return in.done(start, put, err)
+		}
+		in.wantsRoom = false
+		there, err := in.in.available()
+		if err != nil {
+			return false, err
+		}
+		more, err := in.step(there)
+		if err != nil || !more {
+			return in.done(start, put, err)
+		}
+	}
+	return in.done(start, put, nil)
+}
+
+// done releases and publishes what execute has taken and put.
+func (in *incoming) done(start, put uint64, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	bits := uint64(0)
+	if in.in.at != start {
+		in.in.release()
+		bits |= wakeForRoom
+	}
+	if in.out.at != put {
+		in.out.publish()
+		bits |= wakeForBytes
+	}
+	if bits == 0 {
+		return false, nil
+	}
+	return true, in.ring(bits)
+}
+
+// step takes a piece of an operation, and reports whether it has found one.
+func (in *incoming) step(there int) (bool, error) {
+	if in.writing {
+		n := min(there, in.left)
+		if n == 0 {
+			return false, nil
+		}
+		first, second := in.in.next(n)
+		in.execution.Piece(first)
+		if len(second) > 0 {
+			in.execution.Piece(second)
+		}
+		if in.left -= n; in.left > 0 {
+			return true, nil
+		}
+		return true, in.endWrite()
+	}
+	if there < remote.HeaderSize {
+		return false, nil
+	}
+	var header [remote.HeaderSize]byte
+	in.in.take(header[:])
+	op, length, err := remote.Decode(&header)
+	if err != nil {
+		return false, err
+	}
+	switch op.Kind {
+	case fabric.Reset:
+		in.execution.Reset(op.Region)
+		in.answer(fabric.OK, nil)
+	case fabric.Read:
+		status, data, err := in.execution.Read(&op, length)
+		if err != nil {
+			return false, err
+		}
+		in.answer(status, data)
+	default:
+		in.execution.Begin(&op, length)
+		if in.writing, in.notify, in.left = true, op.Notify, length; length == 0 {
+			return true, in.endWrite()
+		}
+	}
+	return true, nil
+}
+
+func (in *incoming) endWrite() error {
+	in.writing = false
+	status, landed, err := in.execution.End()
+	if err != nil {
+		return err
+	}
+	in.endpoint.written(status, in.notify, landed)
+	in.answer(status, nil)
+	return nil
+}
+
+func (in *incoming) answer(status fabric.Status, data []byte) {
+	b := remote.Answer{Status: status, Incarnation: in.endpoint.incarnation, Length: len(data)}.Encode()
+	in.fixed, in.unsent = b, data
+	in.answers = in.fixed[:]
+}
+
+// send puts the answer into the ring, and reports whether room is missing.
+func (in *incoming) send() (full bool, err error) {
+	if len(in.answers)+len(in.unsent) == 0 {
+		return false, nil
+	}
+	room, err := in.out.room()
+	if err != nil {
+		return false, err
+	}
+	for _, part := range []*[]byte{&in.answers, &in.unsent} {
+		n := min(room, len(*part))
+		in.out.put((*part)[:n])
+		*part = (*part)[n:]
+		room -= n
+	}
+	return len(in.answers)+len(in.unsent) > 0, nil
+}

@@ -1,0 +1,15 @@
+//go:build !rdma
+
+package verbs
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestBuiltWithout: a program without RDMA says how to get it.
+func TestBuiltWithout(t *testing.T) {
+	_, err := New(Config{Self: 1, Dial: noDial})
+	require.ErrorContains(t, err, "-tags rdma")
+}

@@ -1,0 +1,313 @@
+//go:build rdma
+
+package verbs
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/internal/remote"
+)
+
+// endpoint is a node.
+type endpoint struct {
+	cfg         Config
+	incarnation uint64
+	device      *device
+	channel     *os.File // the completion channel, for the poller of the runtime
+	ctx         context.Context
+	cancel      context.CancelFunc
+	running     sync.WaitGroup
+	wake        chan struct{}
+
+	mu       sync.Mutex
+	closed   bool
+	regions  map[fabric.RegionID]*region
+	outgoing map[fabric.NodeID]*outgoing
+	incoming map[fabric.NodeID]*incoming
+	queues   map[uint32]*queue
+	targets  map[uint32]*served
+	lastID   uint32 // below 1 << 31
+	events   fabric.Events
+	ends     [32]done
+}
+
+// ofTarget marks the work requests of target's ends.
+const ofTarget = 1 << 63
+
+var errClosed = errors.New("verbs: the endpoint is closed")
+
+// New makes an endpoint. Close ends it.
+func New(cfg Config) (Endpoint, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	var random [8]byte
+	if _, err := crand.Read(random[:]); err != nil {
+		return nil, fmt.Errorf("verbs: incarnation: %w", err)
+	}
+	e := &endpoint{
+		cfg: cfg, incarnation: binary.LittleEndian.Uint64(random[:]) | 1, wake: make(chan struct{}, 1),
+		regions: map[fabric.RegionID]*region{}, outgoing: map[fabric.NodeID]*outgoing{}, incoming: map[fabric.NodeID]*incoming{},
+		queues: map[uint32]*queue{}, targets: map[uint32]*served{},
+	}
+	if e.device, err = openDevice(&e.cfg); err != nil {
+		return nil, err
+	}
+	// The file closes a descriptor of its own.
+	fd, err := syscall.Dup(int(e.device.channel.fd))
+	if err == nil {
+		e.channel = os.NewFile(uintptr(fd), "completion channel")
+		err = e.device.notify()
+	}
+	if err != nil {
+		e.device.close()
+		return nil, fmt.Errorf("verbs: completion channel: %w", err)
+	}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.running.Add(1)
+	go func() {
+		defer e.running.Done()
+		e.listen()
+	}()
+	return e, nil
+}
+
+// start counts a goroutine, unless the endpoint is closed.
+func (e *endpoint) start() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.running.Add(1)
+	}
+	return !e.closed
+}
+
+// Register implements fabric.Endpoint.
+func (e *endpoint) Register(id fabric.RegionID, size int) (fabric.Memory, error) {
+	if err := remote.CheckRegion(id, size); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.closed:
+		return nil, errClosed
+	case e.regions[id] != nil:
+		return nil, fmt.Errorf("fabric: there is a region %d already: choose another number", id)
+	}
+	m, err := e.device.register(size, true, nil)
+	if err != nil {
+		return nil, err
+	}
+	r := &region{id: id, size: size, memory: m, rights: map[fabric.NodeID]fabric.Rights{}, served: map[fabric.NodeID]*served{}}
+	// The memory stays readable for the owner after Close.
+	runtime.AddCleanup(r, func(m *memory) { m.unmap() }, m)
+	e.regions[id] = r
+	return r, nil
+}
+
+// Grant implements fabric.Endpoint.
+func (e *endpoint) Grant(id fabric.RegionID, peer fabric.NodeID, rights fabric.Rights) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := e.regions[id]
+	if r == nil {
+		return fmt.Errorf("fabric: there is no region %d: register it", id)
+	}
+	r.rights[peer] |= rights
+	if s := r.served[peer]; s != nil && s.connected {
+		// A queue pair in error takes no flags; the peer's reset connects it with the rights of then.
+		_ = s.pair.setAccess(flagsOf(r.rights[peer]))
+	}
+	return nil
+}
+
+// Revoke implements fabric.Endpoint. An error says that the rights may not be gone.
+func (e *endpoint) Revoke(id fabric.RegionID, peer fabric.NodeID, rights fabric.Rights) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := e.regions[id]
+	if r == nil {
+		return fmt.Errorf("fabric: there is no region %d: register it", id)
+	}
+	r.rights[peer] &^= rights
+	s := r.served[peer]
+	if s == nil || !s.connected || s.pair.setAccess(flagsOf(r.rights[peer])) == nil {
+		return nil
+	}
+	return s.disconnect() // a queue pair in error takes no flags
+}
+
+// Post implements fabric.Endpoint. Operations that wait for room are kept in memory without a limit.
+func (e *endpoint) Post(ops ...fabric.Op) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return errClosed
+	}
+	for i := range ops {
+		if err := ops[i].Validate(); err != nil {
+			return err
+		}
+		if q := e.to(ops[i].Peer, ops[i].Region); q.ops.Post(&ops[i]) {
+			q.push()
+		}
+	}
+	return nil
+}
+
+// to gives a queue.
+func (e *endpoint) to(peer fabric.NodeID, id fabric.RegionID) *queue {
+	o := e.outgoing[peer]
+	if o == nil {
+		o = &outgoing{endpoint: e, peer: peer, queues: map[fabric.RegionID]*queue{}}
+		e.outgoing[peer] = o
+	}
+	q := o.queues[id]
+	if q == nil {
+		e.lastID++
+		q = &queue{id: e.lastID, region: id, to: o, ops: remote.NewPeer(peer, e.complete)}
+		o.queues[id], e.queues[q.id] = q, q
+	}
+	return q
+}
+
+// complete takes a completion. The caller holds the lock.
+func (e *endpoint) complete(c fabric.Completion) {
+	e.events.Completions = append(e.events.Completions, c)
+	e.signal()
+}
+
+// signal ends a Wait that sleeps.
+func (e *endpoint) signal() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// drain takes the ends of work requests. The caller holds the lock.
+func (e *endpoint) drain() {
+	for {
+		n := e.device.poll(e.ends[:])
+		for i := range e.ends[:n] {
+			d := &e.ends[i]
+			id := uint32(d.id >> 32 &^ (ofTarget >> 32))
+			if d.id&ofTarget != 0 {
+				e.targets[id].noted(d, e)
+				continue
+			}
+			q := e.queues[id]
+			q.finished(d)
+			q.push()
+		}
+		if n < len(e.ends) {
+			return
+		}
+	}
+}
+
+// listen waits for events of the completion queue until the endpoint is closed.
+func (e *endpoint) listen() {
+	raw, err := e.channel.SyscallConn()
+	if err != nil {
+		return
+	}
+	for e.ctx.Err() == nil {
+		var failure error
+		err := raw.Read(func(uintptr) bool {
+			var there bool
+			there, failure = e.device.nextEvent()
+			return there || failure != nil
+		})
+		if err != nil || failure != nil {
+			return // closed
+		}
+		e.mu.Lock()
+		// Ends that come between the request and the look are found by the look.
+		if e.device.notify() == nil {
+			e.drain()
+		}
+		e.mu.Unlock()
+	}
+}
+
+// Poll implements fabric.Endpoint.
+func (e *endpoint) Poll(into *fabric.Events) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.drain()
+	}
+	into.Completions = append(into.Completions, e.events.Completions...)
+	into.Landed = append(into.Landed, e.events.Landed...)
+	e.events.Reset()
+}
+
+// has reports whether Poll would find something.
+func (e *endpoint) has() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.drain()
+	}
+	return e.events.Any()
+}
+
+// Wait implements fabric.Endpoint. It returns after Config.Look at the latest.
+func (e *endpoint) Wait(atMost time.Duration) {
+	for start := time.Now(); ; {
+		if e.has() {
+			return
+		}
+		if time.Since(start) >= min(e.cfg.Spin, atMost) {
+			break
+		}
+	}
+	timer := time.NewTimer(min(atMost, e.cfg.Look))
+	defer timer.Stop()
+	select {
+	case <-e.wake:
+	case <-timer.C:
+	case <-e.ctx.Done():
+	}
+}
+
+// Close implements fabric.Endpoint. It waits for all goroutines, those of Serve included.
+func (e *endpoint) Close() error {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil
+	}
+	e.closed = true
+	e.cancel()
+	e.mu.Unlock()
+	err := e.channel.Close()
+	e.running.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, q := range e.queues {
+		q.lose()
+		q.close()
+	}
+	for _, s := range e.targets {
+		s.close()
+	}
+	for _, r := range e.regions {
+		r.memory.close()
+	}
+	e.device.close()
+	return err
+}

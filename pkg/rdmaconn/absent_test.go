@@ -1,0 +1,6 @@
+//go:build !rdma
+
+package rdmaconn
+
+// withRDMA: this program cannot open RDMA devices.
+const withRDMA = false

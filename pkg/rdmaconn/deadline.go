@@ -1,0 +1,39 @@
+package rdmaconn
+
+import "time"
+
+// deadline is a time that can be moved, and a channel that is closed when it is over. The connection's lock
+// guards it.
+type deadline struct {
+	timer  *time.Timer
+	closed chan struct{}
+}
+
+// over gives the channel of the deadline.
+func (d *deadline) over() <-chan struct{} {
+	if d.closed == nil {
+		d.closed = make(chan struct{})
+	}
+	return d.closed
+}
+
+// set moves the deadline. Zero: there is none.
+func (d *deadline) set(t time.Time) {
+	d.over()
+	if d.timer != nil && !d.timer.Stop() {
+		<-d.closed // the timer closes it, without the lock
+	}
+	d.timer = nil
+	if isDone(d.closed) {
+		d.closed = make(chan struct{})
+	}
+	if t.IsZero() {
+		return
+	}
+	closed := d.closed
+	if left := time.Until(t); left > 0 {
+		d.timer = time.AfterFunc(left, func() { close(closed) })
+		return
+	}
+	close(closed)
+}

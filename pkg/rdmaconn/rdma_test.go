@@ -1,0 +1,6 @@
+//go:build rdma
+
+package rdmaconn
+
+// withRDMA: this program can open RDMA devices.
+const withRDMA = true

@@ -1,0 +1,192 @@
+package rdmaconn
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/verbs"
+)
+
+// Endpoint is one end of a fabric with two nodes.
+type Endpoint interface {
+	fabric.Endpoint
+	// Serve lets the peer use the endpoint until the connection ends.
+	Serve(peer fabric.NodeID, conn net.Conn) error
+}
+
+// Open makes an endpoint. dial gives the connection to the only peer.
+type Open func(self fabric.NodeID, dial func(context.Context, fabric.NodeID) (net.Conn, error)) (Endpoint, error)
+
+// Verbs opens endpoints on an RDMA device; empty: the first one of the machine. The program must be built
+// with -tags rdma.
+func Verbs(device string) Open {
+	return func(self fabric.NodeID, dial func(context.Context, fabric.NodeID) (net.Conn, error)) (Endpoint, error) {
+		// Each side tells the other one of its writes, so nobody has to look by the clock.
+		return verbs.New(verbs.Config{Self: self, Dial: dial, Device: device, Look: time.Hour})
+	}
+}
+
+// Config of connections.
+type Config struct {
+	Open Open
+	// Ring is the number of bytes that may be under way in each direction: a multiple of 8, from 4 KiB to 64
+	// MiB. A connection has the smaller one of both sides. 0: 1 MiB.
+	Ring int
+	// Timeout bounds the set-up of a connection. 0: ten seconds.
+	Timeout time.Duration
+}
+
+const (
+	minRing        = 4 << 10
+	maxRing        = 64 << 20
+	defaultRing    = 1 << 20
+	defaultTimeout = 10 * time.Second
+)
+
+// complete checks c and fills in what is 0.
+func (c Config) complete() (Config, error) {
+	if c.Ring == 0 {
+		c.Ring = defaultRing
+	}
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+	}
+	switch {
+	case c.Open == nil:
+		return c, errors.New("rdmaconn: Config.Open is missing: give Verbs, or a function that makes an endpoint")
+	case !validRing(uint64(c.Ring)):
+		return c, fmt.Errorf("rdmaconn: Config.Ring is %d: give a multiple of 8 from %d to %d, or 0 for %d", c.Ring, minRing, maxRing, defaultRing)
+	case c.Timeout < 0:
+		return c, fmt.Errorf("rdmaconn: Config.Timeout is %v: give a positive duration, or 0 for %v", c.Timeout, defaultTimeout)
+	}
+	return c, nil
+}
+
+func validRing(n uint64) bool { return n >= minRing && n <= maxRing && n%8 == 0 }
+
+// The hello of a set-up connection: the first one of a connection asks for a token, the second one shows it.
+const (
+	magic     = "gfsrdma\x01"
+	tokenSize = 16
+	helloSize = len(magic) + tokenSize + 8
+)
+
+type token [tokenSize]byte
+
+// The nodes of a connection, and the region of each.
+const (
+	dialler   = fabric.NodeID(1)
+	listening = fabric.NodeID(2)
+	theRegion = fabric.RegionID(1)
+)
+
+// Dial makes a connection. dial makes the connections for its set-up, which reach a Listener: it is called
+// twice.
+func Dial(ctx context.Context, cfg Config, dial func(ctx context.Context) (net.Conn, error)) (*Conn, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	out, err := dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in, ring, err := second(ctx, cfg, out, dial)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("rdmaconn: set up a connection to %v: %w", out.RemoteAddr(), err), out.Close())
+	}
+	return newConn(cfg, ring, sides{self: dialler, peer: listening, out: out, in: in})
+}
+
+// second makes the second connection. It gives the size of the rings.
+func second(ctx context.Context, cfg Config, out net.Conn, dial func(ctx context.Context) (net.Conn, error)) (net.Conn, int, error) {
+	stop := context.AfterFunc(ctx, func() { _ = out.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	var t token
+	if _, err := rand.Read(t[:]); err != nil {
+		return nil, 0, err
+	}
+	if _, err := out.Write(hello(t, cfg.Ring)); err != nil {
+		return nil, 0, err
+	}
+	var b [8]byte
+	if _, err := io.ReadFull(out, b[:]); err != nil {
+		return nil, 0, fmt.Errorf("the listener does not answer: %w", err)
+	}
+	ring := binary.LittleEndian.Uint64(b[:])
+	if !validRing(ring) || ring > uint64(cfg.Ring) {
+		return nil, 0, fmt.Errorf("the listener wants rings of %d bytes, this side has %d: it is broken or of another version", ring, cfg.Ring)
+	}
+	in, err := dial(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	if _, err := in.Write(hello(t, 0)); err != nil {
+		return nil, 0, errors.Join(err, in.Close())
+	}
+	// The listener answers when its endpoint is ready.
+	if _, err := io.ReadFull(out, b[:1]); err != nil || b[0] != 0 {
+		return nil, 0, errors.Join(fmt.Errorf("the listener cannot open its endpoint (%d, %v): its log says why", b[0], err), in.Close())
+	}
+	return in, int(ring), nil
+}
+
+func hello(t token, ring int) []byte {
+	return binary.LittleEndian.AppendUint64(append([]byte(magic), t[:]...), uint64(ring))
+}
+
+// sides names the nodes of a connection, and the set-up connections by which this side reaches the peer, and
+// the peer this side.
+type sides struct {
+	self, peer fabric.NodeID
+	out, in    net.Conn
+}
+
+func (s *sides) close() error { return errors.Join(s.out.Close(), s.in.Close()) }
+
+// newConn opens this side of a connection.
+func newConn(cfg Config, ring int, s sides) (*Conn, error) {
+	var once sync.Once
+	dial := func(context.Context, fabric.NodeID) (conn net.Conn, err error) {
+		err = errReset
+		once.Do(func() { conn, err = s.out, nil })
+		return conn, err
+	}
+	e, err := cfg.Open(s.self, dial)
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	m, err := e.Register(theRegion, ringAt+ring)
+	if err == nil {
+		err = e.Grant(theRegion, s.peer, fabric.Writable)
+	}
+	if err == nil && s.self == listening {
+		_, err = s.in.Write([]byte{0}) // the dialling side waits for it
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.Close(), s.close())
+	}
+	c := &Conn{
+		endpoint: e, local: s.out.LocalAddr(), remote: s.out.RemoteAddr(), changed: make(chan struct{}),
+		stream: stream{memory: m, peer: s.peer, region: theRegion, ring: uint64(ring)},
+	}
+	c.running.Go(func() {
+		_ = e.Serve(s.peer, s.in) // its end is the end of the peer
+		c.dead()
+	})
+	go func() {
+		c.run()
+		_ = s.close() // the endpoint has used them
+	}()
+	return c, nil
+}
