@@ -256,3 +256,57 @@ func TestChangesAreLostWithTheSession(t *testing.T) {
 		n.Check(t)
 	})
 }
+
+// The attributes of a held directory are those of the log, also in answers for its parent, which is not held,
+// and after the cache has learned the ordered ones.
+func TestAttributesOfAHeldDirectory(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c := delegating(t, n)
+		dir := makeDir(t, c, posix.Root, "d")
+		require.NoError(t, c.Persist(t.Context(), dir.Ino))
+		for i := range 20 { // the client asks for all names of the root
+			_, err := c.Lookup(t.Context(), posix.Root, fmt.Sprint("absent", i))
+			require.ErrorIs(t, err, posix.ENOENT)
+			time.Sleep(time.Second) // fake time: the stream goes on
+		}
+		ordered, err := c.GetAttr(t.Context(), dir.Ino)
+		require.NoError(t, err)
+		require.False(t, c.Covers(&ordered, time.Second), "no replica reports the changes of the log")
+		for links := range uint32(3) {
+			makeDir(t, c, dir.Ino, fmt.Sprint(links))
+			now, err := c.GetAttr(t.Context(), dir.Ino)
+			require.NoError(t, err)
+			require.Equal(t, 3+links, now.Nlink)
+			found, err := c.Lookup(t.Context(), posix.Root, "d")
+			require.NoError(t, err)
+			require.Equal(t, now, found)
+			entries, _, err := c.ReadDir(t.Context(), posix.Root, 0, 1000)
+			require.NoError(t, err)
+			for i := range entries {
+				if e := &entries[i]; e.Attr.Ino == dir.Ino {
+					require.Equal(t, posix.Attr{Ino: dir.Ino, Mode: dir.Mode.Type()}, e.Attr, "the kernel asks for the rest")
+				}
+			}
+		}
+		cfg := n.Config(west)
+		cfg.Delegate = true // and without a cache, whose look waits for the stream
+		bare, err := client.New(cfg)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, bare.Close()) }()
+		second := n.Client(t, west)
+		parent := makeDir(t, second, posix.Root, "p")
+		require.NoError(t, bare.Wait(t.Context(), second.Token()))
+		other := makeDir(t, bare, parent.Ino, "e")
+		require.NoError(t, bare.Persist(t.Context(), other.Ino))
+		makeDir(t, bare, other.Ino, "sub")
+		found, err := bare.Lookup(t.Context(), parent.Ino, "e")
+		require.NoError(t, err)
+		require.EqualValues(t, 3, found.Nlink, "the replica does not know of it yet")
+		held, err := c.GetAttr(t.Context(), dir.Ino)
+		require.NoError(t, err)
+		require.NoError(t, c.GiveBack(t.Context()))
+		free, err := c.Lookup(t.Context(), posix.Root, "d")
+		require.NoError(t, err)
+		require.Equal(t, held, free)
+	})
+}
