@@ -30,6 +30,17 @@ func OpenDirectory(dir string, create bool) (*Repository, error) {
 	return &Repository{storage: directory(dir), where: dir}, nil
 }
 
+// Open opens the repository in a storage. Where names it in errors. With create it may be empty; otherwise it
+// has a backup.
+func Open(ctx context.Context, storage Storage, where string, create bool) (*Repository, error) {
+	r := &Repository{storage: storage, where: where}
+	names, err := storage.List(ctx, "backups")
+	if err == nil && len(names) == 0 && !create {
+		err = fmt.Errorf("%s has no backups: 'globalfs backup create' makes one", where)
+	}
+	return r, err
+}
+
 func (d directory) path(name string) string {
 	return filepath.Join(string(d), filepath.FromSlash(name))
 }

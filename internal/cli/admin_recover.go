@@ -71,9 +71,11 @@ The new cluster has another identity and new histories. Directories, mounts and 
 func (f *recoverFlags) run(cmd *cobra.Command, named []string) (err error) {
 	o := salvage.Options{Dirs: f.dirs, BackupID: f.backup, Objects: attach.ExistingObjects}
 	if f.lost != "" {
-		if o.Backup, err = backup.OpenDirectory(f.lost, false); err != nil {
+		var end func()
+		if o.Backup, end, err = openRepository(cmd.Context(), f.lost, false); err != nil {
 			return err
 		}
+		defer end()
 	}
 	var s *salvage.Salvage
 	err = metered(cmd, func(meter *progress.Meter) (err error) {
@@ -164,10 +166,11 @@ func confirmed(ctx context.Context, in io.Reader, out io.Writer, words string) e
 
 // save writes the recovered state into the repository.
 func (f *recoverFlags) save(cmd *cobra.Command, s *salvage.Salvage) (m *backup.Manifest, err error) {
-	repository, err := backup.OpenDirectory(f.into, true)
+	repository, end, err := openRepository(cmd.Context(), f.into, true)
 	if err != nil {
 		return nil, err
 	}
+	defer end()
 	err = metered(cmd, func(meter *progress.Meter) (err error) {
 		m, err = repository.Create(cmd.Context(), s, backup.Options{Build: command.Version(), Progress: meter})
 		return err

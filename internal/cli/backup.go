@@ -45,9 +45,11 @@ func newBackupCreate(logging *logFlags) *cobra.Command {
 		Long: `create makes a backup. All partitions save their states at one consistent cut: no effect is saved without its cause. A majority of the
 replicas of each partition must run. In a cluster with certificates an admin's is needed.
 Blocks that the repository lacks are copied. Servers delete none of the blocks of the backup until it is complete.
-A backup that is interrupted does not exist. The blocks and metadata that it has stored are used by the next one.`,
+A backup that is interrupted does not exist. The blocks and metadata that it has stored are used by the next one.
+REPOSITORY is a directory, or a place in object storage: s3://BUCKET/PREFIX?endpoint=https://HOST, with &region=, &pathstyle=true and
+&credentials=FILE if needed. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from ~/.aws/credentials.`,
 		Example: `  globalfs backup create /backups/prod --config cluster.yaml
-  globalfs backup create /backups/prod --config cluster.yaml -o json`,
+  globalfs backup create 's3://backups/prod?region=eu-west-1' --config cluster.yaml -o json`,
 		Args: oneRepository,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.create(cmd, args[0]) },
 	}
@@ -65,10 +67,11 @@ func (f *backupFlags) create(cmd *cobra.Command, where string) error {
 	if err != nil {
 		return err
 	}
-	repository, err := backup.OpenDirectory(where, true)
+	repository, end, err := openRepository(cmd.Context(), where, true)
 	if err != nil {
 		return err
 	}
+	defer end()
 	c, err := openBackedUp(cmd.Context(), &f.access, logger)
 	if err != nil {
 		return err
@@ -117,10 +120,11 @@ Exit codes: 0 the backup is sound, 1 it is not or could not be read.`,
 
 // report runs do on a repository, and prints its report.
 func (f *backupFlags) report(cmd *cobra.Command, where, sound string, do func(*backup.Repository, *progress.Meter) (*backup.Report, error)) error {
-	repository, err := backup.OpenDirectory(where, false)
+	repository, end, err := openRepository(cmd.Context(), where, false)
 	if err != nil {
 		return err
 	}
+	defer end()
 	var report *backup.Report
 	err = metered(cmd, func(meter *progress.Meter) (err error) {
 		report, err = do(repository, meter)
@@ -155,10 +159,11 @@ func newBackupList() *cobra.Command {
 		Example: `  globalfs backup list /backups/prod`,
 		Args:    oneRepository,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			repository, err := backup.OpenDirectory(args[0], false)
+			repository, end, err := openRepository(cmd.Context(), args[0], false)
 			if err != nil {
 				return err
 			}
+			defer end()
 			all, unreadable, err := repository.List(cmd.Context())
 			if err != nil {
 				return err

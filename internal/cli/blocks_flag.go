@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -20,36 +19,51 @@ func parseBlocks(value string) (*topology.Objects, error) {
 	if value == onDisks {
 		return nil, nil
 	}
+	if !strings.HasPrefix(value, "s3://") {
+		return nil, fmt.Errorf("--blocks: give %s, or %s", onDisks, bucketForm)
+	}
+	b, err := parseBucket("--blocks", value)
+	if err != nil {
+		return nil, err
+	}
+	return &topology.Objects{Bucket: *b}, nil
+}
+
+// bucketForm is the form of a place in object storage.
+const bucketForm = "s3://BUCKET/PREFIX?endpoint=https://HOST"
+
+// parseBucket returns the place in object storage that an argument names.
+func parseBucket(argument, value string) (*topology.Bucket, error) {
 	u, err := url.Parse(value)
 	if err != nil || u.Scheme != "s3" || u.Host == "" {
-		return nil, fmt.Errorf("--blocks: give %s, or s3://BUCKET/PREFIX?endpoint=https://HOST", onDisks)
+		return nil, fmt.Errorf("%s: give %s", argument, bucketForm)
 	}
 	if u.User != nil {
-		return nil, errors.New("--blocks: there are credentials in it: give them by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or credentials=FILE")
+		return nil, fmt.Errorf("%s: there are credentials in it: give them by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or credentials=FILE", argument)
 	}
 	options, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return nil, errors.New("--blocks: what follows the question mark is not key=value&key=value")
+		return nil, fmt.Errorf("%s: the part behind the question mark is not key=value&key=value", argument)
 	}
-	o := &topology.Objects{Bucket: topology.Bucket{Bucket: u.Host, Prefix: strings.Trim(u.Path, "/")}}
+	b := &topology.Bucket{Bucket: u.Host, Prefix: strings.Trim(u.Path, "/")}
 	for key, values := range options {
 		if len(values) != 1 {
-			return nil, fmt.Errorf("--blocks: %s stands %d times: once is enough", key, len(values))
+			return nil, fmt.Errorf("%s: %s stands %d times: once is enough", argument, key, len(values))
 		}
-		if err := setBlocksOption(&o.Bucket, key, values[0]); err != nil {
-			return nil, err
+		if err := setBucketOption(b, key, values[0]); err != nil {
+			return nil, fmt.Errorf("%s: %w", argument, err)
 		}
 	}
-	if o.Endpoint == "" && o.Region != "" {
-		o.Endpoint = "https://s3." + o.Region + ".amazonaws.com"
+	if b.Endpoint == "" && b.Region != "" {
+		b.Endpoint = "https://s3." + b.Region + ".amazonaws.com"
 	}
-	if o.Endpoint == "" {
-		return nil, errors.New("--blocks: name the object storage: endpoint=https://HOST, or region=REGION for that of AWS")
+	if b.Endpoint == "" {
+		return nil, fmt.Errorf("%s: name the object storage: endpoint=https://HOST, or region=REGION for that of AWS", argument)
 	}
-	return o, nil
+	return b, nil
 }
 
-func setBlocksOption(b *topology.Bucket, key, value string) (err error) {
+func setBucketOption(b *topology.Bucket, key, value string) (err error) {
 	switch key {
 	case "endpoint":
 		b.Endpoint = value
@@ -57,14 +71,14 @@ func setBlocksOption(b *topology.Bucket, key, value string) (err error) {
 		b.Region = value
 	case "pathstyle":
 		if b.PathStyle, err = strconv.ParseBool(value); err != nil {
-			return fmt.Errorf("--blocks: pathstyle=%s: give true or false", value)
+			return fmt.Errorf("pathstyle=%s: give true or false", value)
 		}
 	case "credentials":
 		if b.Credentials, err = filepath.Abs(value); err != nil {
-			return fmt.Errorf("--blocks: credentials=%s: %w", value, err)
+			return fmt.Errorf("credentials=%s: %w", value, err)
 		}
 	default:
-		return fmt.Errorf("--blocks: there is no option %s: known are endpoint, region, pathstyle, credentials", key)
+		return fmt.Errorf("there is no option %s: known are endpoint, region, pathstyle, credentials", key)
 	}
 	return nil
 }

@@ -48,6 +48,20 @@ func TestBlocksInObjectStorage(t *testing.T) {
 		_, err := c.Run(t.Context(), "gc", "--grace", "0s", m.Dir)
 		return err == nil && stored() < 4<<20
 	}, time.Minute, time.Second, "the removed file's block")
+
+	// A repository of backups in the object storage.
+	repository := "s3://" + objectstest.Bucket + "/backups?region=us-east-1&pathstyle=true&endpoint=" + storage.Endpoint()
+	first := c.backUp(t, repository)
+	require.EqualValues(t, 3, first.BlockCount)
+	require.Less(t, c.backUp(t, repository).NewBytes, uint64(1<<20), "the second backup stores what has changed")
+	out, err := c.Run(t.Context(), "backup", "list", repository)
+	require.NoError(t, err)
+	require.Contains(t, out, first.ID)
+	out, err = c.Run(t.Context(), "backup", "verify", repository)
+	require.NoError(t, err, out)
+	require.Contains(t, out, "is sound")
+	_, err = c.Run(t.Context(), "backup", "list", "s3://"+objectstest.Bucket+"/none?region=us-east-1&pathstyle=true&endpoint="+storage.Endpoint())
+	require.ErrorContains(t, err, "has no backups")
 	require.NoError(t, m.Close())
 
 	for _, s := range c.Servers {

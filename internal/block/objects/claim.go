@@ -18,7 +18,7 @@ const marker = "cluster"
 // maxMarker bounds the size of a marker that is read, in bytes.
 const maxMarker = 1 << 12
 
-// note is the content of a marker.
+// note is the content of a marker, or of an object of a Bucket.
 type note struct {
 	*bytes.Reader
 	text []byte

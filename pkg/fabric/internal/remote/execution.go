@@ -57,8 +57,7 @@ func (x *Execution) Reset(id fabric.RegionID) { delete(x.refused, id) }
 func (x *Execution) Read(op *fabric.Op, length int) (status fabric.Status, data []byte, err error) {
 	r, status := x.target(op, length)
 	if r != nil {
-		ok := false
-		if data, ok = r.read(x.peer, op.At, length); ok {
+		if data, ok := r.read(x.peer, op.At, length); ok {
 			return fabric.OK, data, nil
 		}
 		status = fabric.Denied
