@@ -27,7 +27,7 @@ func (c *common) attr(ctx context.Context, ino posix.Ino) (posix.Attr, error) {
 
 // GetAttr returns the attributes of an inode: ESTALE if it is gone.
 func (a *Attributes) GetAttr(ctx context.Context, ino posix.Ino) (posix.Attr, error) {
-	if known, ok := a.leases.attr(ctx, ino); ok {
+	if known, ok := a.leases.attr(ctx, ino); ok && a.router.ShowsTicket(ino) {
 		return known, nil
 	}
 	return a.attr(ctx, ino)

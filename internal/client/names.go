@@ -46,7 +46,7 @@ func (n *Names) Lookup(ctx context.Context, dir posix.Ino, name string) (posix.A
 	case lease.Absent:
 		return posix.Attr{}, posix.ENOENT
 	case lease.Present:
-		if a, ok := n.leases.attr(ctx, ino); ok {
+		if a, ok := n.leases.attr(ctx, ino); ok && n.router.ShowsTicket(ino) {
 			return a, nil
 		}
 	}

@@ -98,8 +98,9 @@ const maxWay = 256
 
 // MayList reports whether a client with an authority may read the names of a directory that is in a machine,
 // and could have come to it: whether it may search all directories above it, as far as they are here. nil:
-// the client may do everything.
-func MayList(m *Machine, authority *posix.Authority, dir posix.Ino) bool {
+// the client may do everything. ways has the answers for the directories above, for calls with one authority
+// and one state of the machine.
+func MayList(m *Machine, authority *posix.Authority, dir posix.Ino, ways map[posix.Ino]bool) (may bool) {
 	if authority == nil {
 		return true
 	}
@@ -107,11 +108,21 @@ func MayList(m *Machine, authority *posix.Authority, dir posix.Ino) bool {
 	if code != posix.OK || !authority.Admits(&n.Attr, posix.Read) {
 		return false
 	}
+	var passed []posix.Ino
+	defer func() {
+		for _, above := range passed {
+			ways[above] = may
+		}
+	}()
 	for range maxWay {
 		above := n.parent
 		if above == n.Ino {
 			return true
 		}
+		if known, ok := ways[above]; ok {
+			return known
+		}
+		passed = append(passed, above)
 		if n, code = m.inode(above); code != posix.OK {
 			return true // it is in another partition
 		}

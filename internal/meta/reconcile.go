@@ -66,6 +66,7 @@ func Reconcile(stores []Keys, short []bool, now posix.Time) (changes []string, e
 	r.order = slices.Sorted(maps.Keys(r.inodes))
 	r.chooseNames()
 	r.breakCycles()
+	r.sawRows()
 	r.nameAll()
 	r.writeInodes()
 	r.writeHomes()

@@ -53,13 +53,23 @@ func (r *reconciler) writeHomes() {
 	}
 }
 
+// sawRows keeps the numbers of rows and tasks from being given to new inodes.
+func (r *reconciler) sawRows() {
+	for _, m := range r.machines {
+		for _, prefix := range []byte{prefixPlacement, prefixTask} {
+			for key := range m.keys.Scan([]byte{prefix}, []byte{prefix + 1}) {
+				r.saw(inoOf(key))
+			}
+		}
+	}
+}
+
 // endRows removes the rows of the table, and the tasks, of directories that are no more. A short partition
 // may have lost the directory, and would give its number to another one.
 func (r *reconciler) endRows() {
 	for _, m := range r.machines {
 		for _, prefix := range []byte{prefixPlacement, prefixTask} {
 			for key := range m.keys.Scan([]byte{prefix}, []byte{prefix + 1}) {
-				r.saw(inoOf(key))
 				if r.inodes[inoOf(key)] == nil {
 					m.keys.Delete(key)
 				}

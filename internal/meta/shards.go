@@ -9,9 +9,9 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// Shards are the partitions of one region. A new directory without a rule above it goes to one of them, by a
-// hash of its parent and its name, so that the directories of a region spread over all shards. Files stay
-// with their directory: a create is one command of one partition.
+// Shards are the partitions of one region. A new directory goes to one of them, unless the directory above
+// has a rule, by a hash of its parent and its name, so that the directories of a region spread over all
+// shards. Files stay with their directory: a create is one command of one partition.
 //
 // The shards are state of each partition, which it gets at birth. They do not change.
 

@@ -18,6 +18,7 @@ func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name stri
 	ctx, end := f.waits.changing(cancel)
 	defer end()
 	a, err := f.client.Create(ctx, cred(&in.InHeader), at(&in.InHeader, name), posix.Mode(in.Mode), meta.Exclusive)
+	f.notices.changed(ino(&in.InHeader))
 	if errors.Is(err, posix.EEXIST) && in.Flags&unix.O_EXCL == 0 {
 		err = posix.ESTALE
 	}

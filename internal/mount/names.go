@@ -29,6 +29,7 @@ func (f *fileSystem) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string
 	ctx, end := f.waits.changing(cancel)
 	defer end()
 	a, err := f.client.Mknod(ctx, cred(&in.InHeader), at(&in.InHeader, name), posix.Mode(in.Mode), in.Rdev)
+	f.notices.changed(ino(&in.InHeader))
 	return f.made(&in.InHeader, name, out, a, err)
 }
 
@@ -36,6 +37,7 @@ func (f *fileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string
 	ctx, end := f.waits.changing(cancel)
 	defer end()
 	a, err := f.client.Mkdir(ctx, cred(&in.InHeader), at(&in.InHeader, name), posix.Mode(in.Mode).Perm())
+	f.notices.changed(ino(&in.InHeader))
 	return f.made(&in.InHeader, name, out, a, err)
 }
 
@@ -43,6 +45,7 @@ func (f *fileSystem) Symlink(cancel <-chan struct{}, header *fuse.InHeader, targ
 	ctx, end := f.waits.changing(cancel)
 	defer end()
 	a, err := f.client.Symlink(ctx, cred(header), at(header, name), target)
+	f.notices.changed(ino(header))
 	return f.made(header, name, out, a, err)
 }
 
@@ -61,6 +64,7 @@ func (f *fileSystem) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, 
 		return status(err)
 	}
 	a, err := f.client.Link(ctx, cred(&in.InHeader), posix.Ino(in.Oldnodeid), at(&in.InHeader, name))
+	f.notices.changed(ino(&in.InHeader), posix.Ino(in.Oldnodeid))
 	return f.made(&in.InHeader, name, out, a, err)
 }
 
@@ -68,13 +72,17 @@ func (f *fileSystem) Unlink(cancel <-chan struct{}, header *fuse.InHeader, name 
 	ctx, end := f.waits.changing(cancel)
 	defer end()
 	f.written.naming()
-	return status(f.client.Unlink(ctx, cred(header), at(header, name)))
+	err := f.client.Unlink(ctx, cred(header), at(header, name))
+	f.notices.changed(ino(header))
+	return status(err)
 }
 
 func (f *fileSystem) Rmdir(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
 	ctx, end := f.waits.changing(cancel)
 	defer end()
-	return status(f.client.Rmdir(ctx, cred(header), at(header, name)))
+	err := f.client.Rmdir(ctx, cred(header), at(header, name))
+	f.notices.changed(ino(header))
+	return status(err)
 }
 
 func (f *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, newName string) fuse.Status {
@@ -104,5 +112,7 @@ func (f *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, new
 		}
 	}
 	to := client.Name{Dir: posix.Ino(in.Newdir), Name: newName}
-	return status(f.client.Rename(ctx, cred(&in.InHeader), at(&in.InHeader, name), to, flags))
+	err := f.client.Rename(ctx, cred(&in.InHeader), at(&in.InHeader, name), to, flags)
+	f.notices.changed(ino(&in.InHeader), to.Dir)
+	return status(err)
 }

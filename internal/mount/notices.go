@@ -228,6 +228,19 @@ func (n *notices) opened(a *posix.Attr) {
 	}
 }
 
+// changed drops attributes of inodes from before an own change that are on their way to the kernel: there is
+// no notice of own changes. The caller has not answered the request for the change yet.
+func (n *notices) changed(inos ...posix.Ino) {
+	for _, ino := range inos {
+		n.mu.Lock()
+		last, trusts := n.trusted.get(ino)
+		n.mu.Unlock()
+		if trusts && time.Since(last.at) < time.Second {
+			n.kernel.ForgetAttributes(uint64(ino))
+		}
+	}
+}
+
 // forget makes the kernel ask for the attributes of an inode, and begins a time without notices of them: no
 // later notice makes the kernel drop the answer.
 func (n *notices) forget(ino posix.Ino) {

@@ -32,6 +32,7 @@ type trusted struct {
 	young, old map[posix.Ino]given
 	since      time.Time               // when young was begun
 	calm       map[posix.Ino]time.Time // inodes with a recent notice: until then there is no other
+	calmMost   int                     // size of calm at which it is searched for old entries
 }
 
 // given is the last answer with trusted attributes of an inode.
@@ -80,12 +81,13 @@ func (t *trusted) inodes() []posix.Ino {
 // calmDown begins a time without notices of the attributes of an inode. Answers after it are not trusted.
 func (t *trusted) calmDown(ino posix.Ino) {
 	now := time.Now()
-	if len(t.calm) >= maxTrusted/16 {
+	if len(t.calm) >= max(maxTrusted/16, t.calmMost) {
 		for i, until := range t.calm {
 			if now.After(until) {
 				delete(t.calm, i)
 			}
 		}
+		t.calmMost = 2 * len(t.calm)
 	}
 	t.calm[ino] = now.Add(calmTime)
 }

@@ -68,6 +68,9 @@ func (w *walk) run(ctx context.Context) error {
 func (w *walk) targetOf(at *level, e *meta.Entry) uint16 {
 	if e.Attr.Mode.IsDir() && at.rule.IsZero() {
 		cluster := w.mover.cfg.Client.Cluster()
+		if int(at.target) >= len(cluster.Partitions) {
+			return at.target // of a hostile command: the move fails
+		}
 		if shards := cluster.Shards(cluster.Partitions[at.target].Region); len(shards) > 1 {
 			return meta.ShardOf(shards, at.dir, e.Name)
 		}

@@ -228,14 +228,14 @@ func (w *watches) withhold(from *ask.Client, list []ask.Change) {
 	if bounds == nil {
 		return
 	}
-	may := map[posix.Ino]bool{} // by directory
+	may, ways := map[posix.Ino]bool{}, map[posix.Ino]bool{} // by directory
 	for i := range list {
 		c := &list[i]
 		if c.Kind != meta.ChangedName {
 			continue
 		}
 		if _, known := may[c.Ino]; !known {
-			may[c.Ino] = meta.MayList(w.machine, bounds, c.Ino)
+			may[c.Ino] = meta.MayList(w.machine, bounds, c.Ino, ways)
 		}
 		if !may[c.Ino] {
 			c.Kind, c.Name = meta.ChangedNames, ""

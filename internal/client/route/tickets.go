@@ -19,8 +19,9 @@ import (
 //
 // The kernel does not tell when it forgets an inode exactly, so tickets are kept in two generations: a used
 // or new ticket goes to the young one, and a full young generation replaces the old one. Renewals use the
-// tickets of all open inodes. After the loss of a ticket a replica answers ESTALE. For a path the kernel then
-// looks up all names again, which brings new tickets.
+// tickets of all open inodes. After the loss of a ticket a replica answers ESTALE, and the client drops the
+// ticket. For a path the kernel then looks up all names again. The client asks a replica for a name without a
+// ticket, also if it remembers the name, and so gets new tickets.
 
 // maxYoung is the maximum number of tickets of the young generation.
 const maxYoung = 1 << 18
@@ -73,6 +74,22 @@ func (t *tickets) show(named []posix.Ino) []posix.Ticket {
 		shown[i] = t.get(ino)
 	}
 	return shown
+}
+
+// forget drops the ticket of an inode.
+func (t *tickets) forget(ino posix.Ino) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.young, ino)
+	delete(t.old, ino)
+}
+
+// ShowsTicket reports whether the client can name an inode in a request: it has a ticket, or needs none.
+func (r *Router) ShowsTicket(ino posix.Ino) bool {
+	t := r.net.tickets
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.young)+len(t.old) == 0 || !meta.NeedsTicket(ino) || t.get(ino) != (posix.Ticket{})
 }
 
 // learn keeps the tickets of a reply: those of told, and perhaps those of named.
