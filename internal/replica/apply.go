@@ -23,10 +23,11 @@ const (
 	syncAfter = 5 * time.Second
 )
 
-// Executed deliveries are committed to the store when they have written so many bytes, or after a time. The log
-// has them all: after a crash the orders deliver again the entries that the store lacks. So the commits of
-// several turns are one, and a key that these turns write is written once. The time is short: until the orders
-// have delivered the entries, a replica that has started again shows new clients the state of the store.
+// Executed deliveries are committed to the store when they have written so many bytes, or after a time. The
+// log has them all: after a crash the orders deliver again the entries that the store lacks. So the commits
+// of several turns are one, and a key that these turns write is written once. The time is short: until the
+// orders have delivered the entries, a replica that has started again shows new clients the state of the
+// store.
 const (
 	commitBytes = 256 << 10
 	commitAfter = 10 * time.Millisecond
