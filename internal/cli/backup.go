@@ -27,7 +27,7 @@ func newBackup(logging *logFlags) *cobra.Command {
 		Use:   "backup",
 		Short: "Save the metadata and the blocks of a running cluster",
 		Long: `backup saves the metadata of all partitions at one consistent cut in a repository, and the blocks of the files. The cluster runs on, and nothing waits. 'globalfs restore' makes a new cluster from a backup.
-A repository is a directory. It holds many backups: each stores only what has changed. It holds the content of all files: protect it.`,
+A repository is a directory, or a place in object storage (s3://...). It holds many backups: each stores only what has changed. It holds the content of all files: protect it.`,
 		Example: `  globalfs backup create /backups/prod
   globalfs backup list /backups/prod
   globalfs backup verify /backups/prod`,
@@ -169,7 +169,7 @@ func newBackupList() *cobra.Command {
 				return err
 			}
 			if f.output == "json" {
-				err = command.PrintJSON(cmd.OutOrStdout(), all)
+				err = command.PrintJSON(cmd.OutOrStdout(), append([]backup.Manifest{}, all...)) // not null
 			} else {
 				err = printBackups(cmd.OutOrStdout(), all)
 			}
@@ -191,7 +191,7 @@ func printBackups(out io.Writer, all []backup.Manifest) error {
 
 func oneRepository(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return command.UsageError(fmt.Errorf("%s: give one REPOSITORY, a directory", cmd.Name()))
+		return command.UsageError(fmt.Errorf("%s: give one REPOSITORY: a directory, or s3://BUCKET/PREFIX?endpoint=https://HOST", cmd.Name()))
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -150,15 +150,32 @@ func (w *walk) visit(ctx context.Context, g *errgroup.Group, path string, stat *
 // entries visits the entries of a directory, if they are on the same file system. It records failures; only
 // the end of ctx ends the walk.
 func (w *walk) entries(ctx context.Context, g *errgroup.Group, dir *usage, device uint64, level int) error {
-	entries, err := obtain(ctx, func() ([]fs.DirEntry, error) { return os.ReadDir(dir.Path) })
-	if err != nil && ctx.Err() == nil {
+	f, err := obtain(ctx, func() (*os.File, error) { return os.Open(dir.Path) })
+	if err == nil {
+		defer func() { _ = f.Close() }() // it was only read
+	}
+	for err == nil && ctx.Err() == nil {
+		var names []string
+		if names, err = obtain(ctx, func() ([]string, error) { return f.Readdirnames(namesAtOnce) }); err == nil {
+			w.named(ctx, g, dir, names, device, level)
+		}
+	}
+	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
 		w.fail(fmt.Errorf("%w: its entries are not counted", err))
 	}
-	for _, e := range entries {
+	return ctx.Err()
+}
+
+// namesAtOnce is the number of names that are read and looked up together: the kernel then goes on to get
+// attributes with the names, one call for many files.
+const namesAtOnce = 32
+
+func (w *walk) named(ctx context.Context, g *errgroup.Group, dir *usage, names []string, device uint64, level int) {
+	for _, name := range names {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return
 		}
-		path := filepath.Join(dir.Path, e.Name())
+		path := filepath.Join(dir.Path, name)
 		stat, err := lstat(ctx, path)
 		switch {
 		case errors.Is(err, syscall.ENOENT): // it was removed
@@ -168,7 +185,6 @@ func (w *walk) entries(ctx context.Context, g *errgroup.Group, dir *usage, devic
 			dir.Children = append(dir.Children, w.visit(ctx, g, path, stat, level+1))
 		}
 	}
-	return ctx.Err()
 }
 
 func lstat(ctx context.Context, path string) (*syscall.Stat_t, error) {

@@ -85,7 +85,7 @@ func (p *Placing) why(ctx context.Context, a *route.Answer, own *meta.Rule) (str
 	if ino.Counter() == posix.Root.Counter() {
 		return "root of the partition", nil
 	}
-	if own.Region != "" && len(own.Spread) == 0 {
+	if own.Region != "" && here != ino.Partition() && slices.Contains(own.Spread, here) {
 		return fmt.Sprintf("it was placed in %s (its own rule)", own.Region), nil
 	}
 	placed, rule, err := p.placedAbove(ctx, a)

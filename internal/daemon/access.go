@@ -104,7 +104,10 @@ func (a *Access) find(ctx context.Context) error {
 
 // reasonOf returns the reason why a server cannot be used, without the names of the layers that reported it.
 func reasonOf(err error) string {
-	text := strings.TrimPrefix(err.Error(), "server: "+transport.ErrUnreachable.Error()+": ")
+	text := err.Error()
+	if _, reason, ok := strings.Cut(text, "server: "+transport.ErrUnreachable.Error()+": "); ok {
+		text = reason
+	}
 	return dialing.ReplaceAllString(text, "")
 }
 

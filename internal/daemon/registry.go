@@ -54,7 +54,7 @@ func (r *RegistryFile) tls() (*tls.Config, error) {
 	if r.CA != "" {
 		text, err := os.ReadFile(r.CA)
 		if err != nil {
-			return nil, fmt.Errorf("ca: %w", err)
+			return nil, fmt.Errorf("ca: %w: 'globalfs certs servers --etcd' makes it, or name the CA of your etcd in the cluster file", err)
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(text) {

@@ -23,10 +23,15 @@ const (
 	syncAfter = 5 * time.Second
 )
 
-// Executed deliveries are committed to the store when they have written so many bytes. The log has them all:
-// after a crash the orders deliver again the entries that the store lacks. So the commits of many turns are
-// one, and a key that many turns write is written once.
-const commitBytes = 256 << 10
+// Executed deliveries are committed to the store when they have written so many bytes, or after a time. The
+// log has them all: after a crash the orders deliver again the entries that the store lacks. So the commits
+// of several turns are one, and a key that these turns write is written once. The time is short: until the
+// orders have delivered the entries, a replica that has started again shows new clients the state of the
+// store.
+const (
+	commitBytes = 256 << 10
+	commitAfter = 10 * time.Millisecond
+)
 
 // Syncs implements turn.Node.
 func (r *Replica) Syncs(out *turn.Output) bool {
@@ -56,14 +61,18 @@ func (r *Replica) Apply(out *turn.Output) (replies []turn.Call, err error) {
 		if p.syncAt == 0 {
 			p.syncAt = r.now.Mono + syncAfter
 		}
+		if p.commitAt == 0 {
+			p.commitAt = r.now.Mono + commitAfter
+		}
 	}
-	if len(out.Deliveries) == 0 && !sync {
-		return nil, r.keys.Err()
-	}
-	if sync || r.keys.Pending() >= commitBytes {
+	if sync || p.commitAt != 0 && (r.keys.Pending() >= commitBytes || r.now.Mono >= p.commitAt) {
+		p.commitAt = 0
 		if err := r.keys.Commit(sync); err != nil {
 			return nil, fmt.Errorf("store: %w", err)
 		}
+	}
+	if len(out.Deliveries) == 0 && !sync {
+		return nil, r.keys.Err()
 	}
 	if sync {
 		p.sinceSync, p.syncAt = 0, 0

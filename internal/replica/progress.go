@@ -26,6 +26,7 @@ type progress struct {
 	orderedAt      time.Duration      // when the last delivery was executed
 	sinceSync      int                // deliveries
 	syncAt         time.Duration      // 0: nothing to sync
+	commitAt       time.Duration      // 0: nothing to commit
 	reapAgain      bool               // more inodes can be reaped
 }
 
