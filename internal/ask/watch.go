@@ -26,6 +26,9 @@ type Watching struct {
 	Linger   time.Duration // without a change that interests the client, the replica waits so long with its answer
 	Interest Interest      // nil: no change is urgent
 	Attrs    bool          // the client also wants changes of attributes (meta.ChangedAttr)
+	// Recalls asks for the directories that the session is to return (package delegation), and for no
+	// changes. A recall is urgent.
+	Recalls bool
 }
 
 // Append appends the encoding of w.
@@ -33,10 +36,26 @@ func (w *Watching) Append(b []byte) []byte {
 	b = varint.AppendUint(varint.AppendUint(varint.AppendUint(b, w.History), w.From), w.Mark)
 	b = varint.AppendUint(b, uint64(w.Linger/time.Millisecond))
 	b = varint.AppendBytes(b, w.Interest)
-	if w.Attrs {
-		b = append(b, 1)
+	if flags := flagsOf(w.Attrs, w.Recalls); flags != 0 { // older replicas know only withAttrs, or no flags
+		b = append(b, flags)
 	}
 	return b
+}
+
+// Flags behind the other fields of Watching and Changes.
+const (
+	withAttrs   = byte(1)
+	withRecalls = byte(2)
+)
+
+func flagsOf(attrs, recalls bool) (flags byte) {
+	if attrs {
+		flags |= withAttrs
+	}
+	if recalls {
+		flags |= withRecalls
+	}
+	return flags
 }
 
 // DecodeWatching reads a Watching that Append has written. It ignores further bytes: a newer client may send
@@ -46,8 +65,9 @@ func DecodeWatching(b []byte) (Watching, error) {
 	w := Watching{History: r.Uint64(), From: r.Uint64(), Mark: r.Uint64()}
 	w.Linger = time.Duration(r.Uint(uint64(maxLinger/time.Millisecond))) * time.Millisecond
 	w.Interest = slices.Clone(r.Bytes())
-	if r.Len() > 0 { // older clients do not know of attributes
-		w.Attrs = r.Uint8()&1 != 0
+	if r.Len() > 0 { // older clients send no flags
+		flags := r.Uint8()
+		w.Attrs, w.Recalls = flags&withAttrs != 0, flags&withRecalls != 0
 	}
 	if len(w.Interest) > MaxInterest {
 		r.Fail()
@@ -114,6 +134,8 @@ type Changes struct {
 	Lost    bool   // the replica does not have them any more: anything may have changed
 	List    []Change
 	Attrs   bool // the list has the changes of attributes, too: the client has asked for these, and the replica knows of them
+
+	Recalled []posix.Ino // with Watching.Recalls: directories that the session is to return
 }
 
 // Append appends the encoding of c.
@@ -131,8 +153,16 @@ func (c *Changes) Append(b []byte) []byte {
 		b = varint.AppendBytes(b, x.Name)
 		last = x.Place
 	}
-	if c.Attrs { // older clients have not asked for it
-		b = append(b, 1)
+	flags := flagsOf(c.Attrs, len(c.Recalled) > 0)
+	if flags == 0 { // older clients have asked for nothing of it
+		return b
+	}
+	b = append(b, flags)
+	if len(c.Recalled) > 0 {
+		b = varint.AppendUint(b, uint64(len(c.Recalled)))
+	}
+	for _, dir := range c.Recalled {
+		b = varint.AppendUint(b, dir)
 	}
 	return b
 }
@@ -155,10 +185,21 @@ func DecodeChanges(b []byte) (Changes, error) {
 		c.List = append(c.List, x)
 	}
 	if r.Len() > 0 {
-		c.Attrs = r.Uint8()&1 != 0
+		flags := r.Uint8()
+		c.Attrs = flags&withAttrs != 0
+		if flags&withRecalls != 0 {
+			c.Recalled = readInodes(r)
+		}
 	}
 	if r.Err() != nil {
 		return Changes{}, fmt.Errorf("changes: %w", r.Err())
 	}
 	return c, nil
+}
+
+func readInodes(r *varint.Reader) (all []posix.Ino) {
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		all = append(all, posix.Ino(r.Uint64()))
+	}
+	return all
 }

@@ -27,6 +27,11 @@ func TestWatchBytes(t *testing.T) {
 	back, err := DecodeWatching(append(w.Append(nil), 9))
 	require.NoError(t, err, "a newer client may say more")
 	require.Equal(t, w, back)
+	w.Attrs, w.Recalls = false, true
+	require.Equal(t, "01ac0205e80702010202", hex.EncodeToString(w.Append(nil)))
+	back, err = DecodeWatching(w.Append(nil))
+	require.NoError(t, err)
+	require.Equal(t, w, back)
 	c := sampleChanges()
 	require.Equal(t, "8080808010ac02b1020700020109030178030908"+"00", hex.EncodeToString(c.Append(nil)))
 	read, err := DecodeChanges(c.Append(nil))
@@ -36,6 +41,11 @@ func TestWatchBytes(t *testing.T) {
 	require.Equal(t, "8080808010ac02b1020700020109030178030908"+"0001", hex.EncodeToString(c.Append(nil)))
 	read, err = DecodeChanges(c.Append(nil))
 	require.NoError(t, err)
+	require.Equal(t, c, read)
+	c.Recalled = []posix.Ino{5, 300}
+	require.Equal(t, "8080808010ac02b1020700020109030178030908"+"00030205ac02", hex.EncodeToString(c.Append(nil)))
+	read, err = DecodeChanges(append(c.Append(nil), 9))
+	require.NoError(t, err, "a newer replica may say more")
 	require.Equal(t, c, read)
 	c.List[0].Kind = 77
 	read, err = DecodeChanges(c.Append(nil))

@@ -40,6 +40,7 @@ func TestWrongInput(t *testing.T) {
 		"port":       {[]string{"dev", "--metrics", "127.0.0.1:99999"}, command.ExitInput, "a port from 1 to 65535"},
 		"shell":      {[]string{"completion", "tcsh"}, command.ExitUsage, `unknown command "tcsh"`},
 		"take over":  {[]string{"mount", "--take-over", "127.0.0.1:1", dir}, command.ExitInput, "is not mounted by GlobalFS"},
+		"delegate":   {[]string{"mount", "--delegate", "--sync", "127.0.0.1:1", dir}, command.ExitUsage, "cannot be used with --sync"},
 		"bench":      {[]string{"bench", "micro", "--clients", "0"}, command.ExitInput, "give at least 1"},
 		"output":     {[]string{"bench", "micro", "-o", "xml"}, command.ExitInput, "give table or json"},
 

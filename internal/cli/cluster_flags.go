@@ -30,6 +30,7 @@ type clusterFlags struct {
 	timeout     time.Duration
 
 	linearizable bool
+	delegate     bool
 	grace, sweep time.Duration
 }
 
@@ -62,7 +63,7 @@ func (f *clusterFlags) config(cmd *cobra.Command, logger *slog.Logger) (dev.Conf
 	if err != nil {
 		return dev.Config{}, command.InputError(err)
 	}
-	cfg := dev.Config{Spec: spec, Dir: f.dir, WAN: f.wan, Linearizable: f.linearizable, Timeout: f.timeout, Grace: f.grace, Sweep: f.sweep, Build: command.Version(), Logger: logger}
+	cfg := dev.Config{Spec: spec, Dir: f.dir, WAN: f.wan, Linearizable: f.linearizable, Delegate: f.delegate, Timeout: f.timeout, Grace: f.grace, Sweep: f.sweep, Build: command.Version(), Logger: logger}
 	if f.grace < 0 || f.sweep < 0 {
 		return cfg, command.InputError(fmt.Errorf("--gc-grace %v, --gc-sweep %v: give positive durations such as 10m", f.grace, f.sweep))
 	}

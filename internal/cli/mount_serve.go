@@ -232,7 +232,7 @@ func (f *mountFlags) client(ctx context.Context, a *daemon.Access, resume *clien
 		region = a.Region()
 	}
 	c, err := a.Client(daemon.ClientConfig{
-		Region: region, CacheBytes: int(f.memory), Disk: disk, Objects: objects, Linearizable: f.linearizable, Hard: f.hard, CacheNames: true, Resume: resume, Timeout: f.timeout,
+		Region: region, CacheBytes: int(f.memory), Disk: disk, Objects: objects, Linearizable: f.linearizable, Hard: f.hard, CacheNames: true, Delegate: f.delegate, Resume: resume, Timeout: f.timeout,
 	})
 	if err != nil {
 		return nil, nil, errors.Join(command.InputError(err), closeStores())

@@ -76,12 +76,13 @@ const (
 	maxPause   = 2 * time.Second
 )
 
-// persist calls try. If the client is hard, persist repeats the call as long as it fails for a temporary
-// reason.
+// persist calls try. If the client is hard, or answers writes before their order (Config.Delegate), persist
+// repeats the call as long as it fails for a temporary reason: a server that starts again soon loses no
+// content that was answered.
 func (b *Blocks) persist(ctx context.Context, try func() error) error {
 	for wait := firstPause; ; wait = min(2*wait, maxPause) {
 		err := try()
-		if err == nil || !b.cfg.Hard || isFinal(err) {
+		if err == nil || !b.cfg.Hard && !b.cfg.Delegate || isFinal(err) {
 			return err
 		}
 		b.notices.Rarely("storage", "storage servers do not answer: trying on; check that they run and can be reached", "error", err)

@@ -46,6 +46,9 @@ type Config struct {
 	// CacheNames caches names and attributes as long as a replica reports the changes of their partition.
 	// Lookups of known names then need no call. A linearizable client caches neither.
 	CacheNames bool
+	// Delegate lets the client hold the directories that it makes: it answers changes there before the
+	// servers have ordered them (package delegate). A linearizable client holds none.
+	Delegate bool
 	// Resume continues the sessions of a client that was suspended or has died. Nil: the client begins anew.
 	Resume *State
 }
@@ -112,7 +115,7 @@ type Client struct {
 // common is the state that all parts of a client share.
 type common struct {
 	cfg     *Config
-	router  *route.Router
+	router  *router
 	notices *notice.Log
 	leases  *leases
 }
@@ -127,7 +130,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	part := common{cfg: &cfg, notices: notice.New(cfg.Logger), leases: newLeases(&cfg)}
-	part.router, err = route.New(route.Config{
+	routes, err := route.New(route.Config{
 		Cluster: cfg.Cluster, Region: cfg.Region, Caller: cfg.Caller, Linearizable: cfg.Linearizable,
 		Timeout: cfg.Timeout, Hard: cfg.Hard, Renew: cfg.Renew, Notices: part.notices,
 		Executed: part.leases.executed,
@@ -135,7 +138,9 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	part.leases.router = part.router
+	part.leases.router = routes
+	part.router = &router{Router: routes, delegations: newDelegations(&cfg, routes, part.notices.Rarely)}
+	part.leases.delegations = part.router.delegations
 	if cfg.Resume != nil {
 		part.leases.resume(cfg.Resume.Streams)
 	}
@@ -222,7 +227,15 @@ func (c *Client) Answers(ctx context.Context, partition uint16) error {
 }
 
 // Metrics reports the latencies of answers for the mount of that name.
-func (c *Client) Metrics(report metrics.Report, mount string) { c.router.Metrics(report, mount) }
+func (c *Client) Metrics(report metrics.Report, mount string) {
+	c.router.Metrics(report, mount)
+	h := c.Holding()
+	report.Value(metrics.HeldDirectories, float64(h.Directories), mount)
+	report.Value(metrics.UnorderedChanges, float64(h.Unordered), mount)
+	report.Value(metrics.LoggedChanges, float64(h.Logged), mount)
+	report.Value(metrics.Recalls, float64(h.Recalls), mount)
+	report.Value(metrics.LostChanges, float64(h.Lost), mount)
+}
 
 // Calls returns the numbers of queries and updates that partitions have answered so far.
 func (c *Client) Calls() (queries, updates uint64) { return c.router.Calls() }

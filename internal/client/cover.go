@@ -80,7 +80,7 @@ func (l *leases) cover(of *posix.Attr, while time.Duration) bool {
 		return false
 	}
 	h := l.of(p)
-	if h == nil {
+	if h == nil || l.delegations.owns(of.Ino) {
 		return false
 	}
 	h.mu.Lock()

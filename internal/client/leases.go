@@ -44,9 +44,12 @@ var listings = []struct {
 // leases caches names and attributes as long as replicas report the changes of their partitions (package
 // lease).
 type leases struct {
-	router  *route.Router
-	foreign atomic.Pointer[func(meta.Change)] // nil: no caller wants the changes
-	held    []*held                           // by partition; nil: nothing is cached
+	router *route.Router
+	// delegations answer for the inodes that they own: the cache knows only their ordered state. Nil: there
+	// are none.
+	delegations *delegations
+	foreign     atomic.Pointer[func(meta.Change)] // nil: no caller wants the changes
+	held        []*held                           // by partition; nil: nothing is cached
 }
 
 // held is the cache of one partition, with its watcher.
@@ -110,7 +113,7 @@ func (l *leases) look(ctx context.Context, ino posix.Ino, f func(c *lease.Cache,
 		return
 	}
 	h := l.of(p)
-	if h == nil {
+	if h == nil || l.delegations.owns(ino) {
 		return
 	}
 	seen := l.router.Seen(p)
@@ -177,7 +180,7 @@ func (h *held) poke(lags bool) {
 // absent. It reports whether the name was changed meanwhile.
 func (l *leases) found(at Name, a *route.Answer, child *posix.Attr) (changed bool) {
 	h := l.of(a.Partition)
-	if h == nil || !isName(at.Name) {
+	if h == nil || a.Held || !isName(at.Name) {
 		return false
 	}
 	h.mu.Lock()
@@ -201,7 +204,7 @@ func (l *leases) found(at Name, a *route.Answer, child *posix.Attr) (changed boo
 // described stores the attributes in the answer of a replica. It reports whether they were changed meanwhile.
 func (l *leases) described(a *route.Answer) (changed bool) {
 	h := l.of(a.Partition)
-	if h == nil {
+	if h == nil || a.Held {
 		return false
 	}
 	h.mu.Lock()
@@ -222,7 +225,7 @@ func (l *leases) list(ctx context.Context, dir posix.Ino, most uint64) {
 // listed stores names of a directory from an answer.
 func (l *leases) listed(dir posix.Ino, cookie, limit uint64, a *route.Answer) {
 	h := l.of(a.Partition)
-	if h == nil {
+	if h == nil || a.Held {
 		return
 	}
 	h.mu.Lock()

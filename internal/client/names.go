@@ -67,6 +67,7 @@ func (n *Names) Readlink(ctx context.Context, ino posix.Ino) ([]byte, error) {
 // GetAttr returns the rest. The entries are as of version: as long as Version returns the same, this client
 // knows of no later update.
 func (n *Names) ReadDir(ctx context.Context, dir posix.Ino, cookie, limit uint64) (entries []meta.Entry, version uint64, err error) {
+	before := n.router.delegations.changes()
 	a, err := n.router.Query(ctx, &meta.Command{Op: meta.OpReadDir, Ino: dir, Offset: cookie, Length: limit}, route.Inode(dir))
 	if err != nil {
 		return nil, 0, err
@@ -77,7 +78,7 @@ func (n *Names) ReadDir(ctx context.Context, dir posix.Ino, cookie, limit uint64
 			n.router.Suggest(e.Attr.Ino, e.At)
 		}
 	}
-	return a.Entries, versionOf(a.Partition, a.AsOf), nil
+	return a.Entries, versionOf(a.Partition, a.AsOf) + before, nil
 }
 
 // Version distinguishes contents of a directory. As long as it equals the version of ReadDir, this client
@@ -87,7 +88,7 @@ func (n *Names) Version(dir posix.Ino) uint64 {
 	if err != nil {
 		return 0
 	}
-	return versionOf(at, n.router.Seen(at))
+	return versionOf(at, n.router.Seen(at)) + n.router.delegations.changes()
 }
 
 // versionOf combines a partition and its vector entry in one number. Numbers of different partitions differ:

@@ -56,11 +56,36 @@ func (c *Persister) Finish() {
 }
 
 // Losses counts the events in which answered and not yet persisted updates of this client may have been lost.
-func (c *Persister) Losses() uint64 { return c.router.Losses() }
+func (c *Persister) Losses() uint64 {
+	n := c.router.Losses()
+	if d := c.router.delegations; d != nil {
+		n += d.losses.Load()
+	}
+	return n
+}
+
+// Drain returns when all changes that were answered are ordered.
+func (c *Persister) Drain(ctx context.Context) error {
+	return c.outcome(c.router.delegations.drain(ctx))
+}
+
+// Holds reports whether the client holds an inode exclusively: it answers changes before they are ordered.
+func (c *Persister) Holds(ino posix.Ino) bool { return c.router.delegations.covers(ino) }
+
+// Delegates reports whether the client may hold inodes exclusively.
+func (c *Persister) Delegates() bool { return c.router.delegations != nil }
+
+// GiveBack is Drain, and the client then holds no directory.
+func (c *Persister) GiveBack(ctx context.Context) error {
+	return c.outcome(c.router.delegations.giveBackAll(ctx))
+}
 
 func (c *Persister) persist(ctx context.Context, partitions []uint16) error {
 	ctx, cancel := c.router.Operation(ctx)
 	defer cancel()
+	if err := c.router.delegations.drain(ctx); err != nil {
+		return c.outcome(err)
+	}
 	g, waiting := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.router.Persist(waiting, partitions) })
 	for _, s := range c.blocks.stores {

@@ -70,7 +70,7 @@ const askQuorum = -1
 // next reads need no query.
 func (r *Reader) spanAt(ctx context.Context, ino posix.Ino, offset, length uint64, believe time.Duration) (*span, error) {
 	fresh := believe == askQuorum
-	if r.cfg.Linearizable {
+	if r.cfg.Linearizable || r.router.delegations.covers(ino) {
 		believe = 0
 	}
 	known, ok := r.spans.Get(ino)

@@ -55,6 +55,7 @@ func DecodeState(b []byte) (*State, error) {
 // outcome of an abandoned update is not known.
 func (c *Client) Suspend() *State {
 	c.router.Suspend()
+	c.router.delegations.suspend()
 	return c.snapshot(false)
 }
 

@@ -105,7 +105,7 @@ func (c *Writer) writePart(ctx context.Context, cred posix.Cred, w *Write) (rout
 	}
 	defer func() { decided() }()
 	return c.router.UpdateBuilt(ctx, w.Ino, func(at uint16) (_ *meta.Command, session uint64, err error) {
-		if ids != nil && ids.Good(c.router, at) {
+		if ids != nil && ids.Good(c.router.Router, at) {
 			return &cmd, ids.First.Session(), nil
 		}
 		decided() // the file has moved, or the session is over
@@ -208,7 +208,7 @@ func (c *Writer) stageParts(ctx context.Context, at uint16, parts []Part) (block
 	g.SetLimit(parallel)
 	for i := range parts {
 		p := &parts[i]
-		if p.Staged != nil && p.Staged.ids.Good(c.router, at) {
+		if p.Staged != nil && p.Staged.ids.Good(c.router.Router, at) {
 			continue
 		}
 		p.drop()

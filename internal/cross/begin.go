@@ -124,6 +124,10 @@ func (c *Commands) judge(x *command, command *meta.Command) bool {
 		c.refuse(x)
 		return true
 	}
+	if c.cfg.Recall != nil && c.cfg.Recall(command, x.parties) {
+		c.refuse(x) // and proposed again, until the directories are returned
+		return true
+	}
 	conflicts := c.machine.Conflicts(x.number, command, x.parties)
 	if c.table.isYounger(x.age, conflicts.Holders) || c.table.isYounger(x.age, conflicts.Waiters) {
 		c.refuse(x)

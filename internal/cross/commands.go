@@ -20,6 +20,9 @@ type Config struct {
 	Index      int // of Self in its group
 	Partitions int // of the cluster
 	MaxPending int // updates that wait here before they are proposed
+	// Recall reports whether a client exclusively holds an object of a command of some partitions, at a
+	// place of the order, and asks for its return. Nil: no client holds any.
+	Recall func(command *meta.Command, parties []uint16) bool
 }
 
 // Commands are the commands of several partitions at one replica, and the replica's vector. Commands have one

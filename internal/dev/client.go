@@ -42,7 +42,7 @@ func (c *Cluster) ClientWithCache(region topology.Region, cacheBytes int) (*atta
 	client, err := attach.New(attach.Config{
 		Cluster: c.now.Load().cluster, Region: region, Caller: f, Objects: c.objects,
 		CacheBytes: cacheBytes, Disk: c.cache, OneDisk: true,
-		CacheNames: true, Linearizable: c.cfg.Linearizable, Timeout: c.cfg.Timeout, Logger: c.cfg.Logger.With("client", region),
+		CacheNames: true, Delegate: c.cfg.Delegate, Linearizable: c.cfg.Linearizable, Timeout: c.cfg.Timeout, Logger: c.cfg.Logger.With("client", region),
 	})
 	if err != nil {
 		return nil, err

@@ -51,6 +51,7 @@ type Config struct {
 	CacheDir   string // directory of the block cache of all clients of this process; empty: only memory
 	CacheBytes int64  // maximum size of the cache in CacheDir
 
+	Delegate     bool // clients hold the directories that they make
 	Linearizable bool // clients see all operations that have ended before, in all regions
 }
 

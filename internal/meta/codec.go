@@ -110,6 +110,7 @@ func (c *Command) validate() error {
 	switch {
 	case !c.Op.IsUpdate() && !c.Op.IsQuery():
 		return fmt.Errorf("command: unknown operation %d", c.Op)
+	case c.Op == OpBatch && len(c.Data) <= MaxBatch:
 	case len(c.Data) > max(MaxLiteral, posix.MaxXattr) || c.Op == OpWrite && len(c.Data) > MaxLiteral:
 		return fmt.Errorf("command %d: %d bytes of data", c.Op, len(c.Data))
 	case len(c.Chain) > MaxChain || len(c.Back) > MaxChain:

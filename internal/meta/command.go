@@ -30,6 +30,8 @@ const (
 	OpDropped                   // Blocks (without lengths): to their home: nothing holds them any more, where they were held (Outbox)
 	OpCollected                 // Blocks (without lengths), which were in the queue of dropped blocks: their copies are deleted -> Number=of how many this was new
 	OpGranted                   // Child Length: numbers from Child on, of the partition that posts, are for the receiver to use (Outbox)
+	OpDelegate                  // as OpMknod of a directory, Offset=number of the session's log -> Attr, Number=partition, Number2=the first of the numbers for the session, which holds the directory exclusively; without Name: numbers only (package delegation)
+	OpBatch                     // Data=an encoded delegation.Batch -> Data=an encoded delegation.Done
 	opUpdateEnd
 )
 
@@ -130,7 +132,7 @@ type Command struct {
 
 	// Of commands over several partitions: the inodes and partitions that the client has found. An operation
 	// that finds others gives EREMOTE and changes nothing.
-	Child    posix.Ino   // the inode of Name; of Link and Move the inode itself. 0: in one partition only
+	Child    posix.Ino   // the inode of Name; of Link and Move the inode itself; of Mknod in a Batch the number of the new inode, which stays in the partition of its directory. 0: in one partition only
 	NewChild posix.Ino   // the inode of NewName, 0 if there is none
 	Target   uint16      // partition to which an inode moves
 	Chain    []posix.Ino // Rename of a directory: NewParent, and each directory above it whose child on the way is in another partition
@@ -199,4 +201,5 @@ const (
 	MaxIDs     = 1 << 10 // blocks in one command that only names them
 	MaxExtents = 1 << 15 // extents in one answer
 	MaxChain   = 4 << 10 // directories in Chain and in Back: more than a path has names
+	MaxBatch   = 1 << 20 // bytes of Data in a Batch
 )

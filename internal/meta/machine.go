@@ -38,6 +38,7 @@ type Machine struct {
 	shards    []uint16          // empty: the region has one partition
 
 	now     posix.Time      // of the command that is being executed
+	chosen  posix.Ino       // the number of the inode that it makes; 0: a fresh one (ApplyNumbered)
 	dropped []posix.BlockID // by it, of other homes, which are to be told
 }
 

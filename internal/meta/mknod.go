@@ -16,10 +16,12 @@ func (m *Machine) mknod(c *Command) Result {
 	case s.source.ino != 0:
 		return m.open(c, &s.source)
 	}
-	if at := m.placeFor(c.Ino, c.Name, n.Mode.Type()); at != m.cfg.Partition {
+	if at := m.placeFor(c.Ino, c.Name, n.Mode.Type()); at != m.cfg.Partition && m.chosen == 0 {
 		return m.makeAt(at, c, &s, &n)
 	}
-	n.Ino = m.freshNumber()
+	if n.Ino = m.chosen; n.Ino == 0 {
+		n.Ino = m.freshNumber()
+	}
 	m.named(c, &s, &n, m.cfg.Partition)
 	m.born(&n)
 	return Result{Attr: n.Attr, Number: uint64(m.cfg.Partition), Dir: c.tells(&s)}

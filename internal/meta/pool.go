@@ -47,7 +47,7 @@ func (m *Machine) makeAt(at uint16, c *Command, s *scene, n *inode) Result {
 // lacksNumbers reports whether c is to make an inode in another partition, and waits for numbers that it has
 // asked for.
 func (m *Machine) lacksNumbers(c *Command) bool {
-	if c.Op != OpMknod {
+	if c.Op != OpMknod || m.chosen != 0 {
 		return false
 	}
 	at := m.placeFor(c.Ino, c.Name, c.Mode.Type())

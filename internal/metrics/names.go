@@ -65,9 +65,14 @@ const (
 	OperationErrors // and operation, errno
 	ClientQueries   // and partition
 	ClientUpdates   // and partition, partitions
-	CacheHits       // and cache
-	CacheMisses     // and cache
-	CacheBytes      // and cache
+	HeldDirectories
+	UnorderedChanges
+	LoggedChanges
+	Recalls
+	LostChanges
+	CacheHits   // and cache
+	CacheMisses // and cache
+	CacheBytes  // and cache
 
 	namesEnd
 )
@@ -151,9 +156,14 @@ var definitions = [namesEnd]definition{
 	ClientQueries:   {"globalfs_client_query_seconds", "From a read of metadata to a replica's answer.", durations, []string{"mount", "partition"}},
 	ClientUpdates: {"globalfs_client_update_seconds", "From an update to a replica's answer, by the partition that was asked and how many partitions it concerns.", durations,
 		[]string{"mount", "partition", "partitions"}},
-	CacheHits:   {"globalfs_cache_hits_total", "Blocks that a cache of the mount had.", counter, perCache},
-	CacheMisses: {"globalfs_cache_misses_total", "Blocks that a cache of the mount was asked for and did not have.", counter, perCache},
-	CacheBytes:  {"globalfs_cache_bytes", "Size of a cache of the mount now.", gauge, perCache},
+	HeldDirectories:  {"globalfs_held_directories", "Directories that the mount holds exclusively (--delegate).", gauge, []string{"mount"}},
+	UnorderedChanges: {"globalfs_unordered_changes", "Changes that were answered and are not ordered yet.", gauge, []string{"mount"}},
+	LoggedChanges:    {"globalfs_logged_changes_total", "Changes that were answered before their order.", counter, []string{"mount"}},
+	Recalls:          {"globalfs_recalls_total", "Held directories that servers have recalled.", counter, []string{"mount"}},
+	LostChanges:      {"globalfs_lost_changes_total", "Changes that were answered and could not be ordered.", counter, []string{"mount"}},
+	CacheHits:        {"globalfs_cache_hits_total", "Blocks that a cache of the mount had.", counter, perCache},
+	CacheMisses:      {"globalfs_cache_misses_total", "Blocks that a cache of the mount was asked for and did not have.", counter, perCache},
+	CacheBytes:       {"globalfs_cache_bytes", "Size of a cache of the mount now.", gauge, perCache},
 }
 
 // String returns the name of n in Prometheus.

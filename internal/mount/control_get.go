@@ -34,6 +34,9 @@ func (f *fileSystem) getControl(ctx context.Context, h *fuse.InHeader, name stri
 		if err := f.written.settleAll(ctx); err != nil {
 			return nil, err
 		}
+		if err := f.client.Drain(ctx); err != nil {
+			return nil, err
+		}
 	}
 	switch name {
 	case XattrToken:

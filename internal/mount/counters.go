@@ -1,6 +1,10 @@
 package mount
 
-import "os"
+import (
+	"os"
+
+	"github.com/globalfs/globalfs/internal/client"
+)
 
 // Counters are the counts of a mount since its process serves it, and the processes behind it.
 type Counters struct {
@@ -9,6 +13,8 @@ type Counters struct {
 	Requests uint64   `json:"requests"` // requests of the kernel that were answered
 	Queries  uint64   `json:"queries"`  // reads of metadata by calls
 	Commands uint64   `json:"commands"` // calls that order a command
+
+	Holding client.Holding `json:"holding"` // of directories that the mount holds exclusively
 }
 
 // Server is a server of the cluster.
@@ -19,7 +25,7 @@ type Server struct {
 
 // countersOf returns the counters of a mount.
 func countersOf(f *fileSystem) *Counters {
-	c := &Counters{PID: os.Getpid(), Requests: f.kernel.Answered()}
+	c := &Counters{PID: os.Getpid(), Requests: f.kernel.Answered(), Holding: f.client.Holding()}
 	c.Queries, c.Commands = f.client.Calls()
 	for _, s := range f.client.Cluster().Servers {
 		c.Servers = append(c.Servers, Server{s.Name, s.Address})

@@ -111,12 +111,12 @@ func lockRequest(in *fuse.LkIn) client.LockRequest {
 }
 
 // Flush is asked for at each close of a descriptor: the fcntl locks of the process on the file end then,
-// whichever descriptor they were taken through. Content that was written to the file is ordered before, and
-// content of all files if there are locks.
+// whichever descriptor they were taken through. Content that was written to the file is ordered before,
+// unless the client holds the file exclusively, and content of all files if there are locks.
 func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	ctx, end := f.waits.changing(cancel)
 	defer end()
-	err := f.written.settleDescriptor(ctx, ino(&in.InHeader), in.Fh)
+	err := f.written.close(ctx, ino(&in.InHeader), in.Fh, f.client.Holds(ino(&in.InHeader)))
 	f.locks.flush(ino(&in.InHeader), in.Fh)
 	f.endLocks(ino(&in.InHeader), f.locks.ofProcess(ino(&in.InHeader), in.LockOwner))
 	return status(err)

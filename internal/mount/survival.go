@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
@@ -52,9 +53,19 @@ func (f *fileSystem) Suspend(s *serve.State) error {
 	if f.written.settleWithin(f.client.Timeout()) != nil { // the next process would not have this content
 		return serve.ErrBusy
 	}
+	if giveBack(f.client) != nil { // the next process does not know the directories that this one holds
+		return serve.ErrBusy
+	}
 	of := f.client.Suspend()
 	f.locks.background.Wait()
 	return f.fill(s, of)
+}
+
+// giveBack returns all directories that a client holds.
+func giveBack(c *client.Client) error {
+	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout())
+	defer cancel()
+	return c.GiveBack(ctx)
 }
 
 // Resume implements serve.Transfer.

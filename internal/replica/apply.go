@@ -79,7 +79,8 @@ func (r *Replica) Apply(out *turn.Output) (replies []turn.Call, err error) {
 		r.cover()
 	}
 	r.cross.Executed()
-	if r.cross.Changed() && len(r.updates.blocked) > 0 {
+	ended := r.delegations.TakeEnded()
+	if (r.cross.Changed() || ended) && len(r.updates.blocked) > 0 {
 		r.updates.resume = true
 	}
 	return r.watches.tell(r.answerReady(replies)), r.keys.Err()
@@ -157,6 +158,8 @@ func (r *Replica) executeEntry(e *order.Entry, id multicast.MessageID) (a effect
 		a.unseen, err = r.passBarrier(e, id)
 	case e.Kind == entryMarker:
 		err = r.passMarker(e)
+	case e.Kind == entryRevoke:
+		err = r.delegations.executeRevoke(e.Body)
 	default:
 		err = fmt.Errorf("kind %d: %w", e.Kind, order.ErrVersion)
 	}
@@ -217,7 +220,10 @@ func (r *Replica) applyUpdate(q *ask.Request, from *ask.Client, e *order.Entry) 
 	if r.cross.Awaits(q.Reader(r.cfg.Partition), &c) {
 		return effect{outcome: ask.Overloaded}, nil
 	}
-	result := r.machine.Apply(&c, r.cross.Count())
+	result, err := r.change(&c)
+	if err != nil {
+		return a, fmt.Errorf("update: %w: %w", err, order.ErrVersion)
+	}
 	if result.Code == posix.EHELD {
 		return effect{outcome: ask.Overloaded}, nil
 	}
@@ -227,6 +233,34 @@ func (r *Replica) applyUpdate(q *ask.Request, from *ask.Client, e *order.Entry) 
 	return effect{outcome: ask.Answered, result: answer, session: q.Session}, nil
 }
 
+// change executes an update of the tree. EHELD: it must wait, and nothing was changed.
+func (r *Replica) change(c *meta.Command) (meta.Result, error) {
+	switch {
+	case isDelegating(c.Op) && c.Authority != nil:
+		return meta.Result{Code: posix.EOPNOTSUPP}, nil
+	case c.Op == meta.OpBatch:
+		return r.delegations.executeBatch(c, c.Time, r.cross.Count())
+	case c.Op == meta.OpDelegate && c.Name == "":
+		var numbers meta.Result
+		r.delegations.delegate(c, &numbers)
+		return numbers, nil
+	}
+	update := c
+	if c.Op == meta.OpDelegate {
+		made := *c
+		plain(&made)
+		update = &made
+	}
+	if r.delegations.recall(update) {
+		return meta.Result{Code: posix.EHELD}, nil
+	}
+	result := r.machine.Apply(update, r.cross.Count())
+	if c.Op == meta.OpDelegate {
+		r.delegations.delegate(c, &result)
+	}
+	return result, nil
+}
+
 // endSession ends a session, and releases the inodes that it held.
 func (r *Replica) endSession(id uint64) {
 	if !r.sessions.Has(id, nil) {
@@ -234,4 +268,5 @@ func (r *Replica) endSession(id uint64) {
 	}
 	r.sessions.End(id, r.progress.time)
 	r.machine.EndSession(id)
+	r.delegations.EndSession(id)
 }

@@ -33,6 +33,7 @@
 //	0x43 0x46-0x48 commands of several partitions, positions of their classes, the vector, tombstones (package
 //	               cross)
 //	0x44           the record that is to replace the log (transfer.go)
+//	0x4a 0x4b      directories that clients hold exclusively (package delegation)
 //	0x49           the digest of all other keys but 0x44, and without the answers of 0x42 (digest.go)
 //
 // # Invariants
@@ -46,4 +47,6 @@
 //	I5  an entry that this version cannot execute stops the replica: it never skips one.
 //	I6  the state after an entry is a function of the entries up to it. So replicas that have taken a digest
 //	    after the same entry have equal digests, or one of them is damaged or not deterministic (digest.go).
+//	I7  an update that touches a directory which a client holds exclusively takes effect only as an operation
+//	    of a batch of this client (package delegation, delegations.go).
 package replica

@@ -6,6 +6,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/cross"
+	"github.com/globalfs/globalfs/internal/delegation"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/session"
 	"github.com/globalfs/globalfs/internal/varint"
@@ -71,6 +72,7 @@ func beginAnew(keys Keys, clock stored) error {
 // endSessions ends all sessions of a partition, and forgets those that have ended: clients of the new cluster
 // begin new ones.
 func endSessions(s *cross.State) error {
+	delegation.Clear(s.Keys)
 	open, err := session.Clear(s.Keys)
 	for _, id := range open {
 		s.Machine.EndSession(id)

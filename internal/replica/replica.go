@@ -84,6 +84,8 @@ type Replica struct {
 	tickets  tickets
 	backup   backup
 
+	delegations delegations
+
 	updates  updates
 	watches  watches
 	persists []turn.Call // replies that leave after the next sync of the log
@@ -124,15 +126,19 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 	if r.sessions, err = session.Load(keys, cfg.Lease, cfg.Index); err != nil {
 		return nil, err
 	}
+	if r.delegations, err = loadDelegations(r); err != nil {
+		return nil, err
+	}
 	r.cross, err = cross.New(cross.Config{
 		Partition: cfg.Partition, Self: cfg.Self, Index: cfg.Index, Partitions: len(cfg.Groups), MaxPending: cfg.MaxPending,
+		Recall: r.delegations.recallHere,
 	}, keys, machine, r.orders, r.sessions)
 	if err != nil {
 		return nil, err
 	}
 	r.queries = reads.New(cfg.Partition, r.cross)
 	_, _ = meta.TakeChanges(machine) // of its initialisation
-	r.watches = watches{machine: machine, most: cfg.MaxPending, reply: r.reply}
+	r.watches = watches{machine: machine, most: cfg.MaxPending, reply: r.reply, recalled: r.delegations.Recalled}
 	r.watches.begin(r.cross.Own(), markOf(r.progress.position))
 	if r.backup.storedBackup, err = loadBackup(keys); err != nil {
 		return nil, err
@@ -196,6 +202,7 @@ func (r *Replica) maintain(out *turn.Output) {
 	r.queries.Raise(r.now.Mono, r.proposeBarrier)
 	r.proposeMarker()
 	r.endBlocked(out)
+	r.delegations.revoke(r.now.Mono)
 	out.Replies = r.watches.expire(r.now.Mono, out.Replies)
 	r.pursueReplacements()
 }
@@ -205,7 +212,7 @@ func (r *Replica) Wake() time.Duration {
 	if r.progress.reapAgain || r.updates.resume || len(r.persists) > 0 {
 		return max(r.now.Mono, 1)
 	}
-	return order.Earliest(r.progress.syncAt, r.progress.commitAt, r.sessions.Wake(), r.cross.Wake(), r.queries.Wake(), r.seats.wake(), r.updates.wakeAt, r.watches.wake())
+	return order.Earliest(r.progress.syncAt, r.progress.commitAt, r.sessions.Wake(), r.cross.Wake(), r.queries.Wake(), r.seats.wake(), r.updates.wakeAt, r.watches.wake(), r.delegations.wakeAt)
 }
 
 // request routes one request.
@@ -273,6 +280,10 @@ func (r *Replica) operation(q *ask.Request, from *ask.Client) (meta.Command, err
 		return c, fmt.Errorf("operation %d does not fit a request of kind %d", c.Op, q.Kind)
 	}
 	c.Session, c.Authority, c.Client = q.Session, from.Bounds(), from.Owner()
+	if err := checkDelegating(&c, q); err != nil {
+		return c, err
+	}
+	plain(&c)
 	return c, checkGarbage(&c, q)
 }
 

@@ -96,7 +96,7 @@ func (r *Replica) update(u update, out *turn.Output) {
 // the commit of a command that is undecided here and touches its objects, or the update would meet a hold.
 func (r *Replica) isBlocked(u *update) bool {
 	seen := u.query.Reader(r.cfg.Partition)
-	return seen.LastOpen() > r.cross.Count() && r.now.Mono-u.since < ask.DoubtAfter || r.cross.Awaits(seen, &u.command) || r.machine.Blocked(&u.command)
+	return seen.LastOpen() > r.cross.Count() && r.now.Mono-u.since < ask.DoubtAfter || r.cross.Awaits(seen, &u.command) || r.machine.Blocked(&u.command) || r.delegations.isRecalled(&u.command)
 }
 
 // block keeps an update until no command blocks it, or its time is over.

@@ -32,6 +32,8 @@ type watches struct {
 	machine *meta.Machine
 	most    int // requests that may wait
 	reply   func(token uint64, s ask.Outcome, result []byte) turn.Call
+	// recalled returns the directories that a session is asked to return.
+	recalled func(session uint64) []posix.Ino
 
 	history uint64
 	before  uint64  // the place before the first of places
@@ -141,7 +143,7 @@ func (w *watches) add(call turn.Call, request ask.Request, now time.Duration, re
 	}
 	q := &watch{call: call, Request: request, Watching: asked, until: now + asked.Linger}
 	switch {
-	case asked.Linger == 0 || w.isLost(q) || isUrgent(q, w.after(q.From)):
+	case asked.Linger == 0 || w.isLost(q) || w.isRecalled(q) || isUrgent(q, w.after(q.From)):
 		return append(replies, w.answer(q))
 	case len(w.parked) >= w.most || call.From.Bounds() != nil && w.of(call.From.Owner()) >= MaxWatchesOfClient:
 		return append(replies, w.reply(call.Token, ask.Overloaded, nil))
@@ -149,6 +151,9 @@ func (w *watches) add(call turn.Call, request ask.Request, now time.Duration, re
 	w.parked = append(w.parked, q)
 	return replies
 }
+
+// isRecalled reports whether a request asks for recalls, and there is one.
+func (w *watches) isRecalled(q *watch) bool { return q.Recalls && len(w.recalled(q.Session)) > 0 }
 
 // of returns the number of waiting requests of a client.
 func (w *watches) of(owner string) (n int) {
@@ -164,7 +169,7 @@ func (w *watches) of(owner string) (n int) {
 func (w *watches) tell(replies []turn.Call) []turn.Call {
 	added := w.after(w.scanned)
 	w.scanned = w.end()
-	return w.answerAll(replies, func(q *watch) bool { return w.isLost(q) || isUrgent(q, added) })
+	return w.answerAll(replies, func(q *watch) bool { return w.isLost(q) || w.isRecalled(q) || isUrgent(q, added) })
 }
 
 // expire answers the requests whose time is over.
@@ -189,7 +194,9 @@ func (w *watches) answerAll(replies []turn.Call, isDue func(q *watch) bool) []tu
 // answer answers a request to watch.
 func (w *watches) answer(q *watch) turn.Call {
 	c := ask.Changes{History: w.history, From: q.From, To: w.end(), Lost: w.isLost(q), Attrs: q.Attrs}
-	if !c.Lost {
+	if q.Recalls {
+		c.Recalled = w.recalled(q.Session)
+	} else if !c.Lost {
 		c.List, c.To = w.list(q)
 		w.withhold(q.call.From, c.List)
 	}

@@ -21,6 +21,10 @@ func (c *treeClient) live() {
 		c.run.script(c)
 		return
 	}
+	if c.run.holders != nil {
+		c.run.holders.live(c)
+		return
+	}
 	if c.id == 0 {
 		c.prepare()
 	}

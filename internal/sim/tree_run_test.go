@@ -55,6 +55,7 @@ type treeSetup struct {
 	shards  bool              // partitions 1 and 2 are the shards of a region
 	hostile bool              // an intruder sends hostile requests
 	backups int               // the number of backups
+	holders *treeHolders      // clients hold directories (tree_delegations_test.go); nil: they do not
 	power   bool              // partitions lose power: updates of one partition may be lost after their answers
 	halt    time.Duration     // all processes stop then for ever; 0: they do not
 	begin   [][]byte          // the first state of each partition; nil: a new one
@@ -168,7 +169,7 @@ func (r *tree) boot(self multicast.ProcessID, number uint64, records [][]byte) (
 	if err != nil {
 		return nil, err
 	}
-	n.keys = &observedKeys{lossyKeys: lossyKeys{Store: disk.keys, disk: disk, rng: rng}, node: n, blind: r.power}
+	n.keys = &observedKeys{lossyKeys: lossyKeys{Store: disk.keys, disk: disk, rng: rng}, node: n, blind: r.power || r.holders != nil}
 	if n.machine, err = meta.New(n.keys, r.treeMeta(n.partition)); err != nil {
 		return nil, err
 	}

@@ -70,7 +70,9 @@ func (w *waits) take(n *treeNode, in *turn.Input) {
 			spans := w.spans[name]
 			spans[len(spans)-1].last = w.step
 		}
-		n.run.history.bySeq[name].withdrew = true
+		if u := n.run.history.bySeq[name]; u != nil {
+			u.withdrew = true
+		}
 		n.run.reach[withdrawnThere]++
 	}
 }

@@ -44,13 +44,15 @@ var floors = map[string]int{
 	"bench/baseline/...": 3,
 	"bench/direct":       1,
 
-	"internal/ask":   2,
-	"internal/order": 2,
+	"internal/ask":        2,
+	"internal/order":      2,
+	"internal/delegation": 2,
 
 	"internal/turn":    3,
 	"internal/session": 3,
 
-	"internal/client/lease": 3,
+	"internal/client/lease":    3,
+	"internal/client/delegate": 3,
 
 	"internal/cross": 4,
 	"internal/reads": 4,

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,6 +27,9 @@ const (
 	near = "us-west-2"
 	far  = "eu-west-1"
 )
+
+// delegate runs the tests with mounts that hold the directories that they make.
+var delegate = flag.Bool("posix.delegate", false, "mount with --delegate")
 
 // Time limits that only a hang exceeds.
 const (
@@ -104,6 +108,9 @@ func (c *cluster) start() {
 	c.t.Helper()
 	path := program.Path(c.t)
 	args := append([]string{"dev", "--durability", "os", "--data-dir", c.dir}, c.flags...) // c.flags override
+	if *delegate {
+		args = append(args, "--delegate")
+	}
 	for _, region := range []string{near, far} {
 		args = append(args, "--mount", region+"="+c.mounts[region])
 	}

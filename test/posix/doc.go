@@ -4,5 +4,5 @@
 // skipped, with the reason.
 //
 // docs/limits.md lists the known failures of pjdfstest with their reasons. The test reads the list from
-// there.
+// there. With -posix.delegate the mounts hold the directories that they make.
 package posix

@@ -37,3 +37,29 @@ func (b *BlockIDs) Good(r *Router, partition uint16) bool {
 // Decided declares that no caller waits any more for the write that names the blocks. Its outcome need not be
 // known: after a renewal with the new horizon the write has no effect.
 func (b *BlockIDs) Decided() { b.session.decided(b.First.Counter()) }
+
+// KeepBlock declares that another write names an undecided block: it stays undecided until DropBlock.
+func (r *Router) KeepBlock(id posix.BlockID) {
+	if s := r.sessionOf(id); s != nil {
+		s.keep(id.Counter())
+	}
+}
+
+// DropBlock declares that no caller waits any more for the write of a KeepBlock.
+func (r *Router) DropBlock(id posix.BlockID) {
+	if s := r.sessionOf(id); s != nil {
+		s.decided(id.Counter())
+	}
+}
+
+// sessionOf returns the session that has made a block, if the client still has it.
+func (r *Router) sessionOf(id posix.BlockID) *session {
+	p, err := r.partition(id.Partition())
+	if err != nil {
+		return nil
+	}
+	if s := p.session(); s != nil && s.id == id.Session() {
+		return s
+	}
+	return nil
+}

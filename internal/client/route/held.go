@@ -26,6 +26,17 @@ func (r *Router) Release(ino posix.Ino) {
 	}
 }
 
+// IsHeld reports whether an inode is held.
+func (r *Router) IsHeld(ino posix.Ino) bool {
+	p, err := r.home(ino)
+	if err != nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held[ino] > 0
+}
+
 // Renewals counts, for each partition, the renewals of the client's sessions so far.
 type Renewals []uint64
 

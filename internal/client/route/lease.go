@@ -32,6 +32,37 @@ func (r *Router) HasSession(partition uint16) bool {
 	return err == nil && p.session() != nil
 }
 
+// SessionOf returns the number of the client's session in a partition; 0: it has none.
+func (r *Router) SessionOf(partition uint16) uint64 {
+	p, err := r.partition(partition)
+	if err != nil {
+		return 0
+	}
+	if s := p.session(); s != nil {
+		return s.id
+	}
+	return 0
+}
+
+// Unproven returns the time since the last answered renewal of the session in a partition was sent, also if
+// the machine was asleep meanwhile: the session may have ended after the lease of the replicas.
+func (r *Router) Unproven(partition uint16) time.Duration {
+	p, err := r.partition(partition)
+	if err != nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Elapsed(p.proven)
+}
+
+// Elapsed returns the time since a moment. The monotonic clock stands still while the machine sleeps, the
+// wall clock does not.
+func Elapsed(since time.Time) time.Duration {
+	now := time.Now()
+	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
+}
+
 // Renew sends the held inodes to a partition, and returns once the partition has ordered the renewal. It
 // opens a session if there is none. ESTALE if the session has expired.
 func (r *Router) Renew(ctx context.Context, partition uint16) error {
@@ -128,6 +159,7 @@ func (p *partition) renew(ctx context.Context, s *session) error {
 		return p.refused(&reply)
 	}
 	p.setFull(false)
+	p.renewedAt(began)
 	p.net.tickets.learn(reply.Tickets, nil, held)
 	p.measured.add(time.Since(began))
 	return nil

@@ -32,6 +32,7 @@ type partition struct {
 	current  *session          // GUARDED_BY mu; nil: none is known to be open
 	held     map[posix.Ino]int // GUARDED_BY mu; how often each inode is held, at least once
 	renewals uint64            // GUARDED_BY mu; number of reads of held for renewals
+	proven   time.Time         // GUARDED_BY mu; when the last renewal was sent that was answered
 	full     bool              // GUARDED_BY mu; the replicas have refused the last renewal that named held
 }
 
@@ -54,6 +55,13 @@ func (p *partition) setSession(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.current = s
+}
+
+// renewedAt records that a renewal was answered that was sent at a time.
+func (p *partition) renewedAt(sent time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.proven = sent
 }
 
 // forget drops s if it is the current session, and reports whether it was.
@@ -81,11 +89,13 @@ func (p *partition) open(ctx context.Context) (*session, error) {
 	if s := p.session(); s != nil {
 		return s, nil
 	}
+	began := time.Now()
 	s, err := p.openNew(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p.setSession(s)
+	p.renewedAt(began)
 	if p.holdsAny() {
 		// The previous session was lost: hold the open inodes again before they are reaped.
 		err = p.renew(ctx, s)

@@ -49,6 +49,7 @@ func (p *partition) query(ctx context.Context, cmd *meta.Command, command []byte
 func (p *partition) answer(reply *ask.Reply, op meta.Op, named []posix.Ino) (Answer, error) {
 	a := Answer{Partition: p.id, Seen: reply.Vector.Of(p.id)}
 	if reply.Status != ask.Answered {
+		a.Refused = reply.Status == ask.Refused
 		return a, p.refused(reply)
 	}
 	result, err := meta.DecodeResult(reply.Result)

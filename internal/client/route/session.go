@@ -19,8 +19,8 @@ type session struct {
 	ended map[uint64]struct{} // GUARDED_BY mu; numbers above done that have ended
 	moved chan struct{}       // GUARDED_BY mu; closed when done grows; nil: no waiters
 
-	lastBlock uint64              // GUARDED_BY mu; the counter of a block given last
-	undecided map[uint64]struct{} // GUARDED_BY mu; the first block counters of writes that have not ended
+	lastBlock uint64         // GUARDED_BY mu; the counter of a block given last
+	undecided map[uint64]int // GUARDED_BY mu; block counters of writes that have not ended, with the number of these
 }
 
 // newSession makes a session with a random id of 48 bits. Two clients of a partition are not expected to
@@ -30,7 +30,7 @@ func newSession() *session {
 	for {
 		rand.Read(b[2:]) // never fails
 		if id := binary.BigEndian.Uint64(b[:]); id != 0 {
-			return &session{id: id, ended: map[uint64]struct{}{}, undecided: map[uint64]struct{}{}}
+			return &session{id: id, ended: map[uint64]struct{}{}, undecided: map[uint64]int{}}
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (s *session) numberBlocks(count int) (first uint64) {
 	defer s.mu.Unlock()
 	first = (s.lastBlock>>guessBits+1)<<guessBits | uint64(binary.BigEndian.Uint32(guess[:])>>(32-guessBits))
 	s.lastBlock = first + uint64(count) - 1
-	s.undecided[first] = struct{}{}
+	s.undecided[first]++
 	return first
 }
 
@@ -101,7 +101,16 @@ func (s *session) numberBlocks(count int) (first uint64) {
 func (s *session) decided(first uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.undecided, first)
+	if s.undecided[first]--; s.undecided[first] <= 0 {
+		delete(s.undecided, first)
+	}
+}
+
+// keep makes the block with a counter, which is undecided, undecided once more.
+func (s *session) keep(counter uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.undecided[counter]++
 }
 
 // horizon returns the counter below which all blocks are decided.

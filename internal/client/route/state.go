@@ -129,7 +129,7 @@ func (p *partition) adopt(s *PartitionState, running bool) {
 // session makes a session that continues. Updates that had not ended will never be executed.
 func (s *SessionState) session() *session {
 	return &session{
-		id: s.ID, last: s.Last, done: s.Last, ended: map[uint64]struct{}{}, lastBlock: s.Blocks, undecided: map[uint64]struct{}{},
+		id: s.ID, last: s.Last, done: s.Last, ended: map[uint64]struct{}{}, lastBlock: s.Blocks, undecided: map[uint64]int{},
 	}
 }
 

@@ -75,4 +75,7 @@ type Answer struct {
 	// AsOf is a state of the partition that the answer certainly includes: as long as the client has seen no
 	// more (Seen of Router), it knows nothing newer than the answer.
 	AsOf ask.Seen
+
+	Refused bool // the replica does not know the request, or the client may not make it
+	Held    bool // the client has answered, for objects that it holds exclusively
 }

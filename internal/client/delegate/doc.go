@@ -1,0 +1,18 @@
+// Package delegate is the log of one client for one partition: the changes in directories that the client
+// holds exclusively (package delegation). It is a pure core: package client drives it in real time, and
+// package sim in virtual time.
+//
+// The client has a copy of the directories that it holds, which is a meta.Machine of its own. A change is
+// executed in the copy, appended to the log, and answered. Queries of covered objects are answered from the
+// copy. So a program sees all earlier changes through its mount.
+//
+//	L1  An update is executed in the copy only if all objects that it touches are covered by grants that the
+//	    client has not begun to return (delegation.Execute). An update that is refused is not in the log.
+//	L2  The log is sent in order, one batch at a time. A batch is sent again until the partition has answered
+//	    it: its operations have numbers, and are executed once.
+//	L3  A return is an operation of the log. From its append on the client answers nothing from the copy of
+//	    this directory; the caller waits until the log is acknowledged before it asks a replica (Knows).
+//	L4  If the partition stops the log, or the session has ended, all operations that are not acknowledged are
+//	    lost. The client reports them. It begins another log, which ends all grants of the session.
+//	L5  The log and the copy are bounded (IsFull, IsLarge).
+package delegate

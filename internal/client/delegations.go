@@ -1,0 +1,153 @@
+package client
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/client/delegate"
+	"github.com/globalfs/globalfs/internal/client/route"
+	"github.com/globalfs/globalfs/internal/kv"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// Constants of the logs.
+const (
+	// batchDelay is the time for which operations are collected before a batch is sent, unless a caller
+	// waits.
+	batchDelay = 5 * time.Millisecond
+	// batchAgain is the pause after a batch without an answer.
+	batchAgain = 200 * time.Millisecond
+	// unsentAge is the age of the oldest operation that is not acknowledged, from which on changes are not
+	// answered from the log: the servers do not answer.
+	unsentAge = 5 * time.Second
+	// provenAge is the time since the last answered renewal of the session, from which on a change waits for
+	// another renewal: the replicas end a session after a minute.
+	provenAge = 45 * time.Second
+	// recallLinger is the time for which a replica waits with the answer that nothing is recalled.
+	recallLinger = 5 * time.Second
+	// delegateLater is the pause after the refusal of a delegation.
+	delegateLater = time.Minute
+	maxNamed      = 8 // lost operations in the log of the process
+)
+
+// router sends the commands of the client, or answers them from the logs of held directories.
+type router struct {
+	*route.Router
+	delegations *delegations // nil: the client holds no directories
+}
+
+// delegations are the logs of the directories that the client holds (package delegate).
+type delegations struct {
+	router *route.Router
+	cfg    *Config
+	notice func(kind, text string, args ...any)
+
+	held   atomic.Int64  // logs
+	losses atomic.Uint64 // events in which operations were lost
+	freed  atomic.Uint64 // events in which the client has ceased to own inodes
+	counts struct{ logged, recalls, lost atomic.Uint64 }
+
+	mu    sync.Mutex
+	logs  map[uint16]*logOf // GUARDED_BY mu; by partition
+	last  map[uint64]uint64 // GUARDED_BY mu; the number of the last log, by session
+	later time.Time         // GUARDED_BY mu; no directory is asked for before
+}
+
+// Holding counts the directories that a client holds exclusively, and the changes in its logs.
+type Holding struct {
+	Directories int    `json:"directories"` // held now
+	Unordered   int    `json:"unordered"`   // changes that were answered and are not ordered yet
+	Logged      uint64 `json:"logged"`      // changes that were answered before their order
+	Recalls     uint64 `json:"recalls"`     // directories that servers have recalled
+	Lost        uint64 `json:"lost"`        // changes that were answered and could not be ordered
+}
+
+// Holding returns the counts of the client.
+func (c *Client) Holding() (h Holding) {
+	d := c.router.delegations
+	if d == nil {
+		return h
+	}
+	h.Logged, h.Recalls, h.Lost = d.counts.logged.Load(), d.counts.recalls.Load(), d.counts.lost.Load()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.logs {
+		h.Directories += l.log.Holds()
+		h.Unordered += l.log.Len()
+	}
+	return h
+}
+
+// logOf is the log of one partition with its goroutines.
+type logOf struct {
+	id      uint16
+	log     *delegate.Log // GUARDED_BY delegations.mu
+	store   *kv.Store     // GUARDED_BY delegations.mu; the copy
+	offset  posix.Time    // the clock of the servers: offset + the time since began
+	began   time.Time
+	oldest  time.Time     // GUARDED_BY delegations.mu; when the oldest pending operation was appended
+	moved   chan struct{} // GUARDED_BY delegations.mu; closed when operations are acknowledged or lost
+	work    chan struct{} // has room for one token: there is something to send
+	waiters int           // GUARDED_BY delegations.mu; callers that wait for the log
+	hurry   chan struct{} // has room for one token: a caller waits
+	asking  int           // GUARDED_BY delegations.mu; directories that are being made, or of which the outcome is not known
+	ended   bool          // GUARDED_BY delegations.mu
+}
+
+func newDelegations(cfg *Config, r *route.Router, notice func(kind, text string, args ...any)) *delegations {
+	if !cfg.Delegate || cfg.Linearizable {
+		return nil
+	}
+	return &delegations{router: r, cfg: cfg, notice: notice, logs: map[uint16]*logOf{}, last: map[uint64]uint64{}}
+}
+
+// isIdle reports whether the client holds nothing, and has no log.
+func (d *delegations) isIdle() bool { return d == nil || d.held.Load() == 0 }
+
+// of returns the log of the partition where an inode was made; nil: there is none, or its session is over.
+// The caller holds mu.
+func (d *delegations) of(ino posix.Ino) *logOf {
+	l := d.logs[ino.Partition()]
+	if l != nil && d.router.SessionOf(l.id) != l.log.Session() {
+		d.drop(l, "the session expired")
+		return nil
+	}
+	return l
+}
+
+// covers reports whether the client holds an inode.
+func (d *delegations) covers(ino posix.Ino) bool {
+	if d.isIdle() {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := d.of(ino)
+	return l != nil && l.log.Covers(ino)
+}
+
+// owns reports whether the client holds an inode, or may have changed the inode without an acknowledgement of
+// the change: what replicas tell of its state may be old.
+func (d *delegations) owns(ino posix.Ino) bool {
+	if d.isIdle() {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := d.of(ino)
+	return l != nil && (l.log.Covers(ino) || l.log.Knows(ino))
+}
+
+// changes returns a number that grows with each change in the logs.
+func (d *delegations) changes() (n uint64) {
+	if d.isIdle() {
+		return 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.logs {
+		n += l.log.Changes()
+	}
+	return n
+}

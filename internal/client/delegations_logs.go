@@ -1,0 +1,217 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/client/delegate"
+	"github.com/globalfs/globalfs/internal/client/route"
+	"github.com/globalfs/globalfs/internal/delegation"
+	"github.com/globalfs/globalfs/internal/kv"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// mkdir makes a directory that the client then holds. done is false if the caller is to make the directory
+// without that.
+func (d *delegations) mkdir(ctx context.Context, cmd *meta.Command) (a route.Answer, done bool, err error) {
+	l := d.logFor(ctx, cmd.Ino)
+	if l == nil {
+		return a, false, nil
+	}
+	at := l.id
+	c := *cmd
+	c.Op, c.Offset = meta.OpDelegate, l.log.Number()
+	a, err = d.router.Update(ctx, &c, route.Partition(at).Under(l.log.Session()))
+	d.asked(l, cmd.Ino, &a, err)
+	switch {
+	case err == nil:
+	case errors.Is(err, posix.EOPNOTSUPP) || a.Refused:
+		d.refused()
+		return a, false, nil
+	case errors.Is(err, posix.EREMOTE) && a.Attr.Ino == 0 && d.router.SessionOf(at) != l.log.Session():
+		d.lose(l, "the session expired")
+		return a, false, nil
+	}
+	return a, true, err
+}
+
+// logFor returns the log for a new directory in dir. Nil: there is none now.
+func (d *delegations) logFor(ctx context.Context, dir posix.Ino) *logOf {
+	at, err := d.router.At(dir)
+	if err != nil || !d.mayAsk() {
+		return nil
+	}
+	l, err := d.open(ctx, at)
+	if err != nil {
+		return nil
+	}
+	return l
+}
+
+func (d *delegations) mayAsk() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Now().After(d.later)
+}
+
+// refused notes that the servers do not delegate.
+func (d *delegations) refused() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.later = time.Now().Add(delegateLater)
+	d.notice("delegate", "servers do not let this mount hold directories: each change waits for its order; the servers are of an older version, or the certificate of this mount bounds its users")
+}
+
+// asked records the outcome of an OpDelegate. If the outcome is not known, the log stays: the client may be
+// asked to return a directory that it does not know.
+func (d *delegations) asked(l *logOf, parent posix.Ino, a *route.Answer, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case errors.Is(err, posix.ETIMEDOUT), errors.Is(err, posix.EIO) && !a.Refused:
+		return
+	case err == nil && !l.ended && a.Number == uint64(l.id) && a.Number2 != 0:
+		if l.offset == 0 || a.Attr.Ctime > l.now() {
+			l.offset, l.began = a.Attr.Ctime, time.Now()
+		}
+		l.log.Granted(a.Attr, parent, posix.Ino(a.Number2))
+	}
+	l.asking--
+	d.endEmpty(l)
+}
+
+// endEmpty ends a log with which nothing is held: the next one has an empty copy. The caller holds mu.
+func (d *delegations) endEmpty(l *logOf) {
+	if !l.ended && l.asking == 0 && l.log.Len() == 0 && l.log.Holds() == 0 {
+		d.end(l)
+	}
+}
+
+// refill asks for numbers.
+func (d *delegations) refill(ctx context.Context, l *logOf) error {
+	c := meta.Command{Op: meta.OpDelegate, Offset: l.log.Number()}
+	a, err := d.router.Update(ctx, &c, route.Partition(l.id).Under(l.log.Session()))
+	switch {
+	case err == nil && a.Number2 != 0:
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if !l.ended {
+			l.log.AddNumbers(posix.Ino(a.Number2))
+		}
+	case err == nil, errors.Is(err, posix.EREMOTE):
+		d.lose(l, "the session expired")
+		return nil
+	}
+	return err
+}
+
+// open returns the log of a partition, and begins one if there is none.
+func (d *delegations) open(ctx context.Context, partition uint16) (*logOf, error) {
+	session, err := d.router.Session(ctx, partition)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.logs[partition]; l != nil {
+		l.asking++
+		return l, nil
+	}
+	number := max(d.last[session]+1, uint64(time.Now().UnixMicro())) // above those of a process that had the session before
+	store := kv.NewMemory()
+	log, err := delegate.New(delegate.Config{Partition: partition, Session: session, Number: number, Keys: store})
+	if err != nil {
+		return nil, err
+	}
+	d.last[session] = number
+	l := &logOf{
+		id: partition, asking: 1, log: log, store: store, moved: make(chan struct{}), work: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
+	}
+	d.logs[partition] = l
+	d.held.Add(1)
+	d.router.Go(func(life context.Context) { d.send(life, l) })
+	d.router.Go(func(life context.Context) { d.hear(life, l) })
+	return l, nil
+}
+
+// lose ends a log without its pending operations (L4).
+func (d *delegations) lose(l *logOf, reason string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !l.ended {
+		d.drop(l, reason)
+		d.free(l)
+	}
+}
+
+// suspend ends all logs. Directories were given back before.
+func (d *delegations) suspend() {
+	if d.isIdle() {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.logs {
+		d.drop(l, "the client was suspended")
+	}
+}
+
+// drop ends a log without its pending operations. The caller holds mu.
+func (d *delegations) drop(l *logOf, reason string) {
+	lost := l.log.Pending()
+	d.end(l)
+	if len(lost) == 0 {
+		return
+	}
+	d.losses.Add(1)
+	d.counts.lost.Add(uint64(len(lost)))
+	d.cfg.Logger.Error("changes that programs have made are lost: they were not ordered; the next fsync of each open file, and globalfs sync, report EIO",
+		"partition", l.id, "changes", len(lost), "reason", reason, "first", describe(lost))
+}
+
+// free begins another log of the session of a lost one at the partition, if the session is open: then the
+// partition does not wait for the return of the directories. The caller holds mu.
+func (d *delegations) free(l *logOf) {
+	session := l.log.Session()
+	d.last[session] = max(d.last[session], l.log.Number()) + 1
+	x := delegate.Beginning(d.last[session])
+	d.router.Go(func(life context.Context) {
+		c := meta.Command{Op: meta.OpBatch, Data: x.Append(nil)}
+		if _, err := d.router.Update(life, &c, route.Partition(l.id).Under(session)); err != nil {
+			d.notice("free", "directories that this mount has held cannot be returned: their partition ends that when another mount needs them", "partition", l.id, "error", err)
+		}
+	})
+}
+
+// end removes a log. The caller holds mu.
+func (d *delegations) end(l *logOf) {
+	l.ended = true
+	d.freed.Add(1)
+	delete(d.logs, l.id)
+	d.held.Add(-1)
+	d.release(l.log.Pending())
+	close(l.moved)
+	l.moved = make(chan struct{})
+	signal(l.work)
+}
+
+// release gives up the blocks of operations.
+func (d *delegations) release(ops []delegation.Op) {
+	for i := range ops {
+		for _, b := range ops[i].Command.Blocks {
+			d.router.DropBlock(b.ID)
+		}
+	}
+}
+
+// describe names some operations.
+func describe(ops []delegation.Op) (names []string) {
+	for i := range ops {
+		if c := &ops[i].Command; c.Name != "" && len(names) < maxNamed {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}

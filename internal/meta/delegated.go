@@ -1,0 +1,89 @@
+package meta
+
+import (
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// Directories that a client holds exclusively (package delegation): the objects that a command touches, and
+// the numbers of the inodes that the client makes there.
+
+// Object is an inode that a command reads or changes, with its names if it is a directory.
+type Object struct {
+	Ino   posix.Ino
+	IsDir bool
+}
+
+// Touched returns the objects of an update in this partition. Directories on a way up are left out: their
+// parents are all that the command reads.
+func Touched(m *Machine, c *Command) []Object {
+	switch c.Op {
+	case OpBatch, OpTask, OpCollected, OpLock:
+		return nil
+	}
+	return objectsOf(m, m.wanted(c))
+}
+
+// ApplyNumbered is Machine.Apply of a command that makes an inode with a chosen number, in the partition of
+// its directory; 0: the machine chooses. The caller vouches that no inode ever had the number.
+func ApplyNumbered(m *Machine, c *Command, counter uint64, number posix.Ino) Result {
+	m.chosen = number
+	defer func() { m.chosen = 0 }()
+	return m.Apply(c, counter)
+}
+
+// TouchedHere is Touched for a command of several partitions.
+func TouchedHere(m *Machine, c *Command, parties []uint16) []Object {
+	_, wanted := m.ballot(c, parties)
+	return objectsOf(m, wanted)
+}
+
+func objectsOf(m *Machine, wanted holdSet) (all []Object) {
+	for i := range wanted {
+		h := &wanted[i]
+		if h.name == "" && h.exclusive == 0 && h.shared == onWay {
+			continue
+		}
+		n, code := m.inode(h.ino)
+		all = append(all, Object{Ino: h.ino, IsDir: code == posix.OK && n.Mode.IsDir()})
+	}
+	return all
+}
+
+// EntryOf returns the inode of a name in a directory, if the name exists.
+func EntryOf(m *Machine, dir posix.Ino, name string) (o Object, exists bool) {
+	e, exists := m.entry(dir, name)
+	return Object{Ino: e.ino, IsDir: e.kind == posix.TypeDir}, exists
+}
+
+// IsDir reports whether an inode is a directory of this partition.
+func IsDir(m *Machine, ino posix.Ino) bool {
+	n, code := m.inode(ino)
+	return code == posix.OK && n.Mode.IsDir()
+}
+
+// Has reports whether an inode is in this partition.
+func Has(m *Machine, ino posix.Ino) bool {
+	_, code := m.inode(ino)
+	return code == posix.OK
+}
+
+// TakeNumbers takes count numbers, of which the first is a multiple of align, out of those for new inodes.
+func TakeNumbers(m *Machine, count, align uint64) (first posix.Ino) {
+	start := (m.state.last + align) / align * align
+	m.state.last = start + count - 1
+	m.saveState()
+	return posix.MakeIno(m.cfg.Partition, start)
+}
+
+// AddDelegated adds a directory without entries to m, the copy of a part of the tree. Its parent need not be
+// in m.
+func AddDelegated(m *Machine, dir posix.Attr, parent posix.Ino) {
+	invariant.Check(dir.Mode.IsDir() && dir.Size == 0, "inode %d: mode %o, size %d", dir.Ino, dir.Mode, dir.Size)
+	m.save(&inode{Attr: dir, parent: parent, cookie: firstCookie - 1})
+	m.state.inodes++
+	m.saveState()
+}
+
+// Inodes returns the number of inodes in use.
+func Inodes(m *Machine) uint64 { return m.state.inodes }

@@ -1,0 +1,158 @@
+package replica
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/delegation"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/order"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// Directories that clients hold exclusively (package delegation). An update of another client, or a single
+// update of the holder, waits at the asked replica until the directory is returned: the first one is ordered,
+// has no effect but the recall, and waits then like all others. The client learns of the recall by its
+// request to watch (ask.Watching). A replica that has waited for RevokeAfter since it has executed the recall
+// proposes the end of the grant.
+
+// RevokeAfter is the time that a client has to return a directory, by the clock of a replica.
+const RevokeAfter = 10 * time.Second
+
+// entryRevoke ends the grant of a directory.
+const entryRevoke order.Kind = 10
+
+// delegations are the grants, with the times of their recalls at this replica.
+type delegations struct {
+	*delegation.Table
+	partition uint16
+	machine   *meta.Machine
+	orders    *order.Orders
+	recalled  map[posix.Ino]time.Duration // when this replica has seen the recall, or has proposed its end
+	wakeAt    time.Duration
+}
+
+func loadDelegations(r *Replica) (delegations, error) {
+	t, err := delegation.Load(r.keys)
+	return delegations{
+		Table: t, partition: r.cfg.Partition, machine: r.machine, orders: r.orders, recalled: map[posix.Ino]time.Duration{},
+	}, err
+}
+
+// isDelegating reports whether an operation is of a client that holds directories exclusively.
+func isDelegating(op meta.Op) bool { return op == meta.OpDelegate || op == meta.OpBatch }
+
+// checkDelegating refuses an operation of package delegation that is malformed.
+func checkDelegating(c *meta.Command, q *ask.Request) error {
+	switch {
+	case !isDelegating(c.Op):
+		return nil
+	case len(q.Dest) > 0:
+		return fmt.Errorf("operation %d is of one partition, not of %d", c.Op, len(q.Dest))
+	case c.Op == meta.OpDelegate && c.Offset == 0:
+		return fmt.Errorf("operation %d names no log", c.Op)
+	case c.Op == meta.OpBatch:
+		_, err := delegation.DecodeBatch(c.Data)
+		return err
+	}
+	return nil
+}
+
+// plain makes a command the update of the tree that it stands for: an OpDelegate makes a directory.
+func plain(c *meta.Command) {
+	if c.Op == meta.OpDelegate && c.Name != "" {
+		c.Op, c.Offset = meta.OpMknod, 0
+	}
+}
+
+// isRecalled reports whether an update must wait for the return of directories that are recalled already.
+func (d *delegations) isRecalled(c *meta.Command) bool {
+	return d.Len() > 0 && d.Awaits(meta.Touched(d.machine, c))
+}
+
+// recall reports whether an update at its place of the order must wait, and recalls the directories.
+func (d *delegations) recall(c *meta.Command) bool {
+	return d.Len() > 0 && d.Recall(meta.Touched(d.machine, c))
+}
+
+// recallHere is recall for a command of several partitions.
+func (d *delegations) recallHere(c *meta.Command, parties []uint16) bool {
+	return d.Len() > 0 && d.Recall(meta.TouchedHere(d.machine, c, parties))
+}
+
+// executeBatch executes a batch of a client's log.
+func (d *delegations) executeBatch(c *meta.Command, now posix.Time, counter uint64) (meta.Result, error) {
+	x, err := delegation.DecodeBatch(c.Data)
+	if err != nil {
+		return meta.Result{}, err
+	}
+	for i := range x.Ops {
+		if t := &x.Ops[i].Command.Time; *t > now+maxLead {
+			*t = now
+		}
+	}
+	done := d.Run(d.machine, delegation.Place{Session: c.Session, Horizon: c.Horizon, Counter: counter}, &x)
+	return meta.Result{Data: done.Append(nil)}, nil
+}
+
+// maxLead bounds the time of a change that a client has made, beyond the time of its order: a clock that is
+// far ahead does not set times of files.
+const maxLead = posix.Time(time.Minute)
+
+// delegate gives a directory that was made, and numbers, to a session.
+func (d *delegations) delegate(c *meta.Command, made *meta.Result) {
+	if made.Code != posix.OK || c.Name != "" && made.Number != uint64(d.partition) {
+		return
+	}
+	defer d.Save()
+	if !d.Begin(c.Session, c.Offset) || c.Name != "" && !d.Grant(c.Session, made.Attr.Ino) {
+		return
+	}
+	first := meta.TakeNumbers(d.machine, delegation.SpansPerGrant*delegation.SpanSize, delegation.SpanSize)
+	d.AddNumbers(c.Session, first)
+	made.Number2 = uint64(first)
+}
+
+// revoke proposes the end of grants with recalls that were not answered.
+func (d *delegations) revoke(now time.Duration) {
+	d.wakeAt = 0
+	if d.Len() == 0 && len(d.recalled) == 0 {
+		return
+	}
+	recalled := d.Recalled(0)
+	if len(recalled) == 0 {
+		clear(d.recalled)
+		return
+	}
+	since := make(map[posix.Ino]time.Duration, len(recalled))
+	for _, dir := range recalled {
+		at, known := d.recalled[dir]
+		switch {
+		case !known:
+			at = now
+		case now-at >= RevokeAfter:
+			at = now
+			d.orders.Propose(order.Entry{Kind: entryRevoke, Body: encodeRevoke(d.Holder(dir), dir)})
+		}
+		since[dir] = at
+		d.wakeAt = order.Earliest(d.wakeAt, at+RevokeAfter)
+	}
+	d.recalled = since
+}
+
+func encodeRevoke(session uint64, dir posix.Ino) []byte {
+	return varint.AppendUint(varint.AppendUint(nil, session), dir)
+}
+
+// executeRevoke ends a grant if it was recalled and the session still has it.
+func (d *delegations) executeRevoke(body []byte) error {
+	b := varint.NewReader(body)
+	session, dir := b.Uint64(), posix.Ino(b.Uint64())
+	if err := b.Done(); err != nil {
+		return fmt.Errorf("revoke: %w: %w", err, order.ErrVersion)
+	}
+	d.Revoke(session, dir)
+	return nil
+}
