@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -37,15 +39,25 @@ func TestEtcdLostForGood(t *testing.T) {
 	v.write(t, 5)
 	copied, err := os.ReadFile(filepath.Join(v.DataDir("westb"), "cluster.yaml"))
 	require.NoError(t, err)
-	from := len(v.log(t, "westb"))
+	from := map[string]int{}
+	for name := range v.Servers {
+		from[name] = len(v.log(t, name))
+	}
 	v.putKey(t, "/globalfs/test/spec", copied)
-	v.awaitSaid(t, "westb", from, "the registry has lost the marks of processes: they are set again")
+	require.Eventually(t, func() bool { // the first server that looks sets all of them
+		for name := range v.Servers {
+			if strings.Contains(v.log(t, name)[from[name]:], "the registry has lost the marks of processes: they are set again") {
+				return true
+			}
+		}
+		return false
+	}, long, 100*time.Millisecond)
 	v.awaitHealthy(t)
 	v.Servers["westc"].Kill()
 	require.NoError(t, os.RemoveAll(v.DataDir("westc")))
-	from = len(v.log(t, "westc"))
+	before := len(v.log(t, "westc"))
 	require.NoError(t, v.Servers["westc"].Start(t.Context()))
-	v.awaitSaid(t, "westc", from, "a replica's disk is gone: another process takes its place here")
+	v.awaitSaid(t, "westc", before, "a replica's disk is gone: another process takes its place here")
 	v.awaitHealthy(t)
 	v.Servers["westa"].Kill() // the new replicas are needed
 	v.write(t, 5)
