@@ -135,7 +135,7 @@ flood: ## how much a hostile machine with a narrow certificate slows a mount, fo
 
 .PHONY: cluster
 cluster: ## the real commands on a cluster of processes; chaos for CHAOS_SHORT=2m, and a region that dies
-	$(GOTEST) -count=1 -timeout 10m ./test/cluster
+	$(GOTEST) -count=1 -timeout 20m -parallel 3 ./test/cluster
 	$(GOTEST) -count=1 -timeout 20m ./test/chaos -chaos.duration $(CHAOS_SHORT) -chaos.within 20s # CI machines are shared
 
 .PHONY: soak

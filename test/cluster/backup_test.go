@@ -80,6 +80,7 @@ func random(seed byte, size int) string {
 // were renamed between the partitions of all regions. Each of these files exists exactly once, and all others
 // have their contents.
 func TestRestoreAfterTheLossOfAll(t *testing.T) {
+	t.Parallel()
 	c := start(t)
 	m, err := c.Mount(t.Context(), "west", "", t.TempDir())
 	require.NoError(t, err)

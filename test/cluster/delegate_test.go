@@ -20,6 +20,7 @@ import (
 // changes a held directory, and the process of the mount is killed. Nothing is lost that globalfs sync has
 // covered, and another mount sees exactly the tree of the holder.
 func TestDelegate(t *testing.T) {
+	t.Parallel()
 	c := start(t)
 	dir, other := t.TempDir(), t.TempDir()
 	t.Cleanup(func() {

@@ -30,6 +30,7 @@ func (c *Cluster) putKey(t *testing.T, key string, value []byte) {
 // All data of etcd are lost for ever. Files are served, the description is put back from a server's copy, and
 // the servers set their marks again: a server that then loses its disk is replaced.
 func TestEtcdLostForGood(t *testing.T) {
+	t.Parallel()
 	v := newVictim(t)
 	v.write(t, 5)
 	require.NoError(t, v.Etcd.Stop())
@@ -67,6 +68,7 @@ func TestEtcdLostForGood(t *testing.T) {
 // The key of the CA is lost for ever. Another CA makes all certificates anew, and the servers sign the
 // description by it. Certificates of the lost CA are refused.
 func TestCALostForGood(t *testing.T) {
+	t.Parallel()
 	v := newVictim(t)
 	v.write(t, 5)
 	require.NoError(t, v.mount.Close())

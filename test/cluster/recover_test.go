@@ -67,6 +67,7 @@ func (c *Cluster) recover(t *testing.T, repository string, args ...string) (s sa
 // is recovered: a new cluster has all files that the survivor had. The command names the possible loss, and
 // demands that it is accepted. Directories of the old cluster are refused.
 func TestRecoverAfterTheLossOfAMajority(t *testing.T) {
+	t.Parallel()
 	v := newVictim(t)
 	v.write(t, 40)
 	large := map[string]string{}
@@ -181,6 +182,7 @@ func (c *Cluster) startAnew(t *testing.T, repository string) {
 // A region is lost for ever with all replicas of its partition. The partition takes its state from the last
 // backup, and the others lose nothing. A file that was moved out of the region since the backup exists once.
 func TestRecoverAfterTheLossOfARegion(t *testing.T) {
+	t.Parallel()
 	c := start(t)
 	m, err := c.Mount(t.Context(), "east", "", filepath.Join(t.TempDir(), "tree"))
 	require.NoError(t, err)

@@ -48,6 +48,7 @@ func inode(t *testing.T, path string) posix.Ino {
 // not told: not in a private directory, and no number in a row. Its mount goes on over changes of the keys,
 // restarts of all servers, and a take-over.
 func TestGuessedInodeNumbers(t *testing.T) {
+	t.Parallel()
 	c := startWith(t, Config{Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2})
 	_, err := c.Run(t.Context(), "certs", "client", "bound", "--dir", c.Certs(), "--uids", "1000", "--gids", "1000")
 	require.NoError(t, err)
