@@ -99,12 +99,16 @@ type movedTree struct {
 	Path   string          `json:"path"`
 	Target topology.Region `json:"target,omitempty"` // empty: nothing was being moved
 	Moved  uint64          `json:"moved"`            // inodes, at least: those after the last answer are not counted
+	Total  uint64          `json:"total,omitempty"`  // inodes of the directory; 0: they were not counted
 }
 
 func (m *moving) done() *movedTree {
 	r := &movedTree{Path: m.path}
 	if t := m.last.Load(); t != nil {
 		r.Target, r.Moved = t.Target, t.Moved
+		if total := m.total.Load(); total > 0 {
+			r.Total = max(uint64(total), t.Moved)
+		}
 	}
 	return r
 }
@@ -112,6 +116,10 @@ func (m *moving) done() *movedTree {
 func (r *movedTree) String() string {
 	if r.Target == "" {
 		return r.Path + ": nothing is left to move"
+	}
+	if r.Total > r.Moved {
+		return fmt.Sprintf("%s: nothing is left to move: of %d inodes, %d were moved to %s while this command looked; the others followed, or were there before",
+			r.Path, r.Total, r.Moved, r.Target)
 	}
 	return fmt.Sprintf("%s: nothing is left to move: at least %d inodes were moved to %s", r.Path, r.Moved, r.Target)
 }
