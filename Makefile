@@ -95,12 +95,12 @@ arch: ## the import rules, the documentation rules, the dependency lists, and th
 
 .PHONY: unit
 unit: ## all packages but those that `make race` runs as well as this would
-	$(GOTEST) -timeout 10m ./internal/sim $$(go list ./... | grep -v /test/ | grep -vE '/internal/(sim|$(RACED))$$')
+	$(GOTEST) -timeout 20m ./internal/sim $$(go list ./... | grep -v /test/ | grep -vE '/internal/(sim|$(RACED))$$')
 	$(GOTEST) -count=1 -timeout 5m ./internal/dev -run TestLatencyBetweenRegions
 
 .PHONY: race
 race: ## the concurrent packages with the race detector
-	@if command -v cc >/dev/null; then $(GOTEST) -race -short -timeout 10m $(CONCURRENT); else \
+	@if command -v cc >/dev/null; then $(GOTEST) -race -short -timeout 20m $(CONCURRENT); else \
 		echo 'without the race detector, which needs a C compiler: sudo apt-get install -y gcc libc6-dev'; \
 		mkdir -p bin; echo 'make race: no C compiler' >>'$(SKIPS)'; \
 		$(GOTEST) -timeout 10m $(CONCURRENT); fi
