@@ -170,6 +170,7 @@ func (w *walk) entries(ctx context.Context, g *errgroup.Group, dir *usage, devic
 // attributes with the names, one call for many files.
 const namesAtOnce = 32
 
+// named visits some entries of a directory. It records failures.
 func (w *walk) named(ctx context.Context, g *errgroup.Group, dir *usage, names []string, device uint64, level int) {
 	for _, name := range names {
 		if ctx.Err() != nil {

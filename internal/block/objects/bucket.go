@@ -40,6 +40,10 @@ func OpenBucket(ctx context.Context, config Config) (*Bucket, error) {
 // Close ends the unused connections.
 func (b *Bucket) Close() error { return b.store.Close() }
 
+// maxObject bounds the size of an object that is read, in bytes. The largest objects of a repository are the
+// manifests.
+const maxObject = 256 << 20
+
 // do calls a function with the time limit of the configuration.
 func (b *Bucket) do(ctx context.Context, doing string, call func(ctx context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, b.store.config.Timeout)
@@ -81,7 +85,10 @@ func (b *Bucket) download(ctx context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = body.Close() }() // it was only read
-	data, err := io.ReadAll(body)
+	data, err := io.ReadAll(io.LimitReader(body, maxObject+1))
+	if len(data) > maxObject {
+		return nil, fmt.Errorf("object %s has more than %d bytes: it is not of a repository", b.store.prefix+name, maxObject)
+	}
 	if err == nil && info.Size >= 0 && int64(len(data)) != info.Size {
 		err = io.ErrUnexpectedEOF
 	}
