@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -76,22 +77,32 @@ func (f *blocksFlags) run(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	var rows []bench.BlocksRow
-	err = metered(cmd, func(meter *progress.Meter) error {
-		step := steps(meter, len(f.durability)*len(f.config.Sizes)*len(f.config.Copies)*f.config.Rounds)
-		for _, durability := range f.durability {
-			cfg := f.config
-			cfg.Dir, cfg.GRPC, cfg.Sync = work, f.transport == "grpc", durability == "sync"
-			cfg.Progress = func(what string) { step(durability + ": " + what) }
-			more, err := bench.Blocks(cmd.Context(), cfg)
-			rows = append(rows, more...)
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+	err = metered(cmd, func(meter *progress.Meter) (err error) {
+		rows, err = f.measure(cmd.Context(), work, steps(meter, f.steps()))
+		return err
 	})
 	r := command.Result{Name: "blocks", Rows: rows, Table: func(out io.Writer) error { return printBlocks(out, rows) }}
 	return writeMeasured(cmd, &r, len(rows), f.output, f.out, err)
+}
+
+// steps returns the number of steps of measure.
+func (f *blocksFlags) steps() int {
+	return len(f.durability) * len(f.config.Sizes) * len(f.config.Copies) * f.config.Rounds
+}
+
+// measure calls step with the name of each step. After an error it returns the complete rows.
+func (f *blocksFlags) measure(ctx context.Context, work string, step func(string)) (rows []bench.BlocksRow, err error) {
+	for _, durability := range f.durability {
+		cfg := f.config
+		cfg.Dir, cfg.GRPC, cfg.Sync = work, f.transport == "grpc", durability == "sync"
+		cfg.Progress = func(name string) { step(durability + ": " + name) }
+		more, err := bench.Blocks(ctx, cfg)
+		rows = append(rows, more...)
+		if err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
 }
 
 func printBlocks(out io.Writer, rows []bench.BlocksRow) error {

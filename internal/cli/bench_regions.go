@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"text/tabwriter"
@@ -92,24 +93,30 @@ func (f *regionsFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	var rows []bench.RegionsRow
-	err = metered(cmd, func(meter *progress.Meter) error {
-		step := steps(meter, 0)
-		for i, n := range f.counts {
-			cfg := dev.Config{
-				Spec: topology.DefaultSpec(), Dir: filepath.Join(work, fmt.Sprint(i)), WAN: true,
-				Durability: wal.Memory, Timeout: client.DefaultTimeout, Logger: logger,
-			}
-			cfg.Spec.Regions = thesisRegions[:n]
-			more, err := f.measure(cmd.Context(), cfg, step)
-			if err != nil {
-				return fmt.Errorf("%d regions: %w", n, err)
-			}
-			rows = append(rows, more...)
-		}
-		return nil
+	err = metered(cmd, func(meter *progress.Meter) (err error) {
+		rows, err = f.measureAll(cmd.Context(), work, logger, steps(meter, 0))
+		return err
 	})
 	r := command.Result{Name: "regions", Rows: rows, Table: func(out io.Writer) error { return printRegions(out, rows) }}
 	return writeMeasured(cmd, &r, len(rows), f.output, f.out, err)
+}
+
+// measureAll runs all clusters, and calls step with the name of each measurement. After an error it returns
+// the rows of the complete clusters.
+func (f *regionsFlags) measureAll(ctx context.Context, work string, logger *slog.Logger, step func(string)) (rows []bench.RegionsRow, err error) {
+	for i, n := range f.counts {
+		cfg := dev.Config{
+			Spec: topology.DefaultSpec(), Dir: filepath.Join(work, fmt.Sprint(i)), WAN: true,
+			Durability: wal.Memory, Timeout: client.DefaultTimeout, Logger: logger,
+		}
+		cfg.Spec.Regions = thesisRegions[:n]
+		more, err := f.measure(ctx, cfg, step)
+		if err != nil {
+			return rows, fmt.Errorf("%d regions: %w", n, err)
+		}
+		rows = append(rows, more...)
+	}
+	return rows, nil
 }
 
 // measure runs one cluster.

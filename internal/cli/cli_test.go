@@ -38,6 +38,8 @@ func TestWrongInput(t *testing.T) {
 		"not a dir":  {[]string{"dev", "--data-dir", typo}, command.ExitFailure, "not a directory"},
 		"wan":        {[]string{"dev", "--data-dir", dir, "--wan", "--transport", "grpc"}, command.ExitFailure, "without the gRPC transport"},
 		"port":       {[]string{"dev", "--metrics", "127.0.0.1:99999"}, command.ExitInput, "a port from 1 to 65535"},
+		"dev dir":    {[]string{"dev", "--data-dir", dir, "--mount", typo}, command.ExitInput, "is not a directory"},
+		"mount port": {[]string{"mount", "--certs", "none", "--metrics", "nonsense", "127.0.0.1:1", dir}, command.ExitInput, "give HOST:PORT"},
 		"shell":      {[]string{"completion", "tcsh"}, command.ExitUsage, `unknown command "tcsh"`},
 		"take over":  {[]string{"mount", "--take-over", "127.0.0.1:1", dir}, command.ExitInput, "is not mounted by GlobalFS"},
 		"delegate":   {[]string{"mount", "--delegate", "--sync", "127.0.0.1:1", dir}, command.ExitUsage, "cannot be used with --sync"},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -110,16 +109,23 @@ func parseMounts(values []string, regions []topology.Region) ([]mountPoint, erro
 
 // runDev runs the cluster until ctx ends or another process unmounts a mount.
 func runDev(ctx context.Context, cfg dev.Config, points []mountPoint, scraped string, out io.Writer) (err error) {
+	for _, p := range points {
+		if err := checkMountPoint(p.dir, true); err != nil {
+			return err
+		}
+	}
+	var metrics laterHandler
+	stop, err := serveHTTP("--metrics", scraped, &metrics)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
 	cluster, err := dev.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	stop, err := serveHTTP("--metrics", scraped, scrapes(cluster.Metrics()))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
+	metrics.set(scrapes(cluster.Metrics()))
 	describe(out, cluster.Plan, cfg.Dir)
 	ended := make(chan string, len(points))
 	for _, p := range points {
@@ -152,8 +158,8 @@ type mounted struct {
 }
 
 func mountAt(cluster *dev.Cluster, cfg dev.Config, p mountPoint) (*mounted, error) {
-	if err := os.MkdirAll(p.dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("mount point: %w", err)
+	if err := checkMountPoint(p.dir, true); err != nil {
+		return nil, err
 	}
 	open := cluster.Client
 	if p.cacheBytes > 0 {
@@ -191,7 +197,7 @@ func (m *mounted) close() error {
 func describe(out io.Writer, plan *topology.Cluster, dir string) {
 	fmt.Fprintf(out, "data directory: %s\n\n", dir)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PARTITION\tPATH\tKIND\tREPLICAS ON (first: primary)")
+	fmt.Fprintln(w, "PARTITION\tPATH\tKIND\tREPLICAS ON (first: leader)")
 	for _, p := range plan.Partitions {
 		kind := "local to " + string(p.Region)
 		if p.Region == "" {
@@ -201,7 +207,7 @@ func describe(out io.Writer, plan *topology.Cluster, dir string) {
 		for _, r := range p.Replicas {
 			servers = append(servers, r.Server)
 		}
-		fmt.Fprintf(w, "P%d\t%s\t%s\t%s\n", p.ID, p.Path, kind, strings.Join(servers, " "))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", p.ID, p.Path, kind, strings.Join(servers, " "))
 	}
 	describeBlocks(w, plan)
 	w.Flush()
@@ -240,13 +246,15 @@ func announce(out io.Writer, points []mountPoint, file string) {
 	}
 	fmt.Fprintf(out, "ready: %s\n", strings.Join(dirs, " "))
 	d := points[0]
-	fmt.Fprintf(out, `
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, `
 Try, in another terminal:
   df -hT %[1]s
-  ls -l %[1]s                     # the global partition, and one directory a region
-  cp -r /etc %[1]s/%[2]s/         # local: fast there, ordered with everything else
-  echo hello > %[1]s/hello        # global: replicated in every region
-  globalfs status --config %[3]s  # 'globalfs admin' changes the servers
+  ls -l %[1]s	# the directories of the regions, and global entries
+  cp -r /etc %[1]s/%[2]s/	# local: replicated inside this region only
+  echo hello > %[1]s/hello	# global: replicated in every region
+  globalfs status --config %[3]s	# 'globalfs admin' changes the servers
 Ctrl-C unmounts and stops; the data stays.
 `, d.dir, d.region, file)
+	_ = w.Flush() // as of Fprintf: the cluster runs also without a reader of its output
 }

@@ -182,6 +182,11 @@ func (f *mountFlags) check(ctx context.Context, servers []string, dir string) er
 			return err
 		}
 	}
+	if !f.takeOver { // during a takeover the earlier process has the addresses open
+		if err := checkHTTP(f.scraped, f.profiler); err != nil {
+			return err
+		}
+	}
 	files, err := f.certs.find("", identity.Client)
 	if err != nil {
 		return err

@@ -113,17 +113,17 @@ func (f *serverFlags) run(ctx context.Context, name string, out io.Writer, logge
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
+	var checks laterHandler
+	stopHTTP, err := serveHTTP("--metrics", f.metrics, &checks)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopHTTP()) }()
 	s, err := daemon.StartServer(ctx, daemon.ServerConfig{File: file, Name: name, Listen: f.listen, Build: command.Version(), Logger: logger})
 	if err != nil {
 		return err
 	}
-	stopMetrics, err := serveHTTP("--metrics", f.metrics, health(s))
-	if err != nil {
-		ctx, cancel := context.WithCancel(ctx)
-		cancel()
-		return errors.Join(err, s.Run(ctx)) // which closes it
-	}
-	defer func() { err = errors.Join(err, stopMetrics()) }()
+	checks.set(health(s))
 	fmt.Fprintf(out, "ready: server %s at %s\n", name, s.Address())
 	notifyReady()
 	return s.Run(ctx)

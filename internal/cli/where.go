@@ -20,7 +20,7 @@ func newWhere() *cobra.Command {
 		Use:   "where PATH...",
 		Short: "Show where files and directories are kept, and why",
 		Long: `where shows, for each PATH on a mounted tree, the region and the partition that keep it, the servers of
-its replicas, which of them leads, why it is there, the rule for what is made in it, and how far a move has come.`,
+its replicas, which of them is the leader, why it is there, the rule for what is made in it, and how far a move has come.`,
 		Example: `  globalfs where ~/globalfs/projects
   globalfs where --output json ~/globalfs/projects/* | jq -r '.[] | .region + " " + .path'`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -86,7 +86,7 @@ func servers(w *mount.Where) string {
 	for i, r := range w.Replicas {
 		names[i] = r.Server
 		if r.Server == w.Leader {
-			names[i] += " (leads)"
+			names[i] += " (leader)"
 		}
 	}
 	return strings.Join(names, ", ")
