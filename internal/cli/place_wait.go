@@ -121,6 +121,9 @@ func (r *movedTree) String() string {
 		return fmt.Sprintf("%s: nothing is left to move: of %d inodes, %d were moved to %s while this command looked; the others followed, or were there before",
 			r.Path, r.Total, r.Moved, r.Target)
 	}
+	if r.Total > 0 {
+		return fmt.Sprintf("%s: nothing is left to move: %d inodes were moved to %s", r.Path, r.Moved, r.Target)
+	}
 	return fmt.Sprintf("%s: nothing is left to move: at least %d inodes were moved to %s", r.Path, r.Moved, r.Target)
 }
 
