@@ -26,8 +26,8 @@ type accessFlags struct {
 func (f *accessFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config", "", "the cluster file, which names servers and certificates (default: "+defaultConfigs+", or that of 'globalfs dev')")
-	flags.StringSliceVar(&f.servers, "servers", nil, "HOST:PORT of some servers instead of a cluster file: one that answers is enough")
-	command.DurationVar(flags, &f.connect, "connect-timeout", 10*time.Second, "how long is waited for a server")
+	flags.StringSliceVar(&f.servers, "servers", nil, "HOST:PORT of some servers, instead of a cluster file; one that answers is enough")
+	command.DurationVar(flags, &f.connect, "connect-timeout", 10*time.Second, "how long to wait for a server")
 	f.certs.register(cmd)
 }
 

@@ -35,10 +35,10 @@ func newInit() *cobra.Command {
 	f := initFlags{file: daemon.DefaultFile()}
 	cmd := &cobra.Command{
 		Use:   "init [FILE]",
-		Short: "Write the commented file of a new cluster",
-		Long: `init writes the file that describes a cluster (default: cluster.yaml), with a comment on each line. The same file goes to all
-servers. Servers without an --address get NAME.example.com:7420, to be edited; with --loopback all are on this machine.
-With --check nothing is written: it reports errors in FILE, or the servers and partitions of the cluster.`,
+		Short: "Write the cluster file of a new cluster",
+		Long: `init writes the file that describes a cluster (default: cluster.yaml), with a comment on each line. Copy the same file to all
+servers. A server without --address gets the address NAME.example.com:7420: edit it. With --loopback all servers are on this machine.
+With --check it writes nothing. It reports errors in FILE, or prints the servers and partitions of the cluster.`,
 		Example: `  globalfs init --name prod --regions us-west-2,us-east-1,eu-west-1 --etcd https://etcd1.example.com:2379
   globalfs init --loopback 7420 --datacenters 1 try.yaml
   globalfs init --name prod --address us-west-2a=10.1.0.1:7420 --address us-west-2b=10.1.0.2:7420

@@ -122,7 +122,7 @@ func (r *movedTree) String() string {
 			r.Path, r.Total, r.Moved, r.Target)
 	}
 	if r.Total > 0 {
-		return fmt.Sprintf("%s: nothing is left to move: %d inodes were moved to %s", r.Path, r.Moved, r.Target)
+		return fmt.Sprintf("%s: nothing is left to move: inodes moved to %s: %d", r.Path, r.Target, r.Moved)
 	}
 	return fmt.Sprintf("%s: nothing is left to move: at least %d inodes were moved to %s", r.Path, r.Moved, r.Target)
 }

@@ -25,5 +25,5 @@ func TestMoveProgress(t *testing.T) {
 		m.done().String())
 	m.last.Store(&mount.Task{Target: "eu", Moved: 1300, Paused: true}) // entries were added meanwhile
 	require.Equal(t, progress.State{Doing: "d: moving to eu (paused)", Unit: "inodes", Done: 1300, Total: 1300}, m.state(t.Context()))
-	require.Equal(t, "d: nothing is left to move: 1300 inodes were moved to eu", m.done().String())
+	require.Equal(t, "d: nothing is left to move: inodes moved to eu: 1300", m.done().String())
 }
