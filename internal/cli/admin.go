@@ -218,7 +218,7 @@ have stopped. Their data directories stay as they are, and the new cluster needs
 				return err
 			}
 			if args[0] != file.Name {
-				return command.InputError(fmt.Errorf("%s: the cluster of this file is %s", args[0], file.Name))
+				return command.InputError(fmt.Errorf("the cluster file describes cluster %q, not %q: give that name, or the file of the other cluster with --config", file.Name, args[0]))
 			}
 			file.Registry.Insecure = file.Registry.Insecure || insecure
 			logger, err := logging.logger()

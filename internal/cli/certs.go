@@ -149,6 +149,9 @@ func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return command.UsageError(fmt.Errorf("%s: give one NAME", cmd.CommandPath()))
 	}
+	if err := identity.CheckName(args[0]); err != nil {
+		return command.InputError(err)
+	}
 	return nil
 }
 

@@ -34,9 +34,6 @@ command needs the certificate of an administrator.`,
   globalfs certs revoke laptop --undo`,
 		Args: oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := identity.CheckName(args[0]); err != nil {
-				return command.InputError(err)
-			}
 			return f.revoke(cmd, &daemon.Request{Op: daemon.Revoke, Role: identity.Role(role), Server: args[0], Undo: undo})
 		},
 	})
@@ -51,6 +48,9 @@ func (f *adminFlags) revoke(cmd *cobra.Command, q *daemon.Request) error {
 	done := fmt.Sprintf("the certificates of %s %s are refused from now on", q.Role, q.Server)
 	if q.Undo {
 		done = fmt.Sprintf("the certificates of %s %s are accepted again", q.Role, q.Server)
+	}
+	if known := f.access.certs.namesOf(q.Role); len(known) > 0 && !slices.Contains(known, q.Server) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: there is no certificate of %s %q here, only of %s: check the name\n", q.Role, q.Server, strings.Join(known, ", "))
 	}
 	if q.Role != identity.Server || q.Undo {
 		return f.ask(cmd, "", q, done)

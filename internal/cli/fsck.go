@@ -67,7 +67,7 @@ Exit codes: 0 clean, 4 there are errors, 8 the check could not be made.`,
 func (f *fsckFlags) run(cmd *cobra.Command, args []string) error {
 	report, err := f.check(cmd, args)
 	if err != nil {
-		return command.StatusError(err, exitUnable)
+		return command.StatusError(forOperators(err), exitUnable)
 	}
 	if f.output == "json" {
 		err = command.PrintJSON(cmd.OutOrStdout(), report)

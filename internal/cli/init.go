@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/daemon"
@@ -73,6 +74,9 @@ With --check it writes nothing. It reports errors in FILE, or prints the servers
 
 func (f *initFlags) run(cmd *cobra.Command, path string) error {
 	if f.check {
+		if flag := changedBeside(cmd, "check", "output"); flag != "" {
+			return command.UsageError(fmt.Errorf("--%s: --check reads FILE as it is: edit the file, or leave out one of the two flags", flag))
+		}
 		return f.checkFile(cmd.OutOrStdout(), path)
 	}
 	f.file.Regions = nil
@@ -101,6 +105,9 @@ func (f *initFlags) run(cmd *cobra.Command, path string) error {
 	if errors.Is(err, fs.ErrExist) {
 		return command.InputError(fmt.Errorf("%s is there already: name another file, or overwrite it with --force", path))
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return command.InputError(fmt.Errorf("%w: make the directory first", err))
+	}
 	if err != nil {
 		return err
 	}
@@ -109,6 +116,18 @@ func (f *initFlags) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	return f.next(cmd.OutOrStdout(), path)
+}
+
+// changedBeside returns a flag that the command line sets, and that is none of the named ones; empty: there
+// is none.
+func changedBeside(cmd *cobra.Command, names ...string) (found string) {
+	own := cmd.LocalNonPersistentFlags()
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if own.Lookup(flag.Name) != nil && !slices.Contains(names, flag.Name) {
+			found = flag.Name
+		}
+	})
+	return found
 }
 
 // encryptEtcd sets the certificates of 'globalfs certs etcd' for https endpoints.

@@ -12,10 +12,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/globalfs/globalfs/internal/attach"
+	"github.com/globalfs/globalfs/internal/block/diskcache"
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/mount/serve"
+	"github.com/globalfs/globalfs/internal/topology"
 )
 
 // mountFlags are the flags of `mount`.
@@ -62,7 +64,7 @@ directory of the tree. You can also give all flags as mount options: -o region=e
   globalfs mount 10.1.0.1:7420:/eu-west-1/home /home
   globalfs mount --take-over 10.1.0.1:7420 /mnt/globalfs        # a new version goes on with a mount in use
   mount -t fuse.globalfs 10.1.0.1:7420 /mnt/globalfs -o certs=/etc/globalfs/certs,region=eu-west-1`,
-		Args: twoArguments("SERVERs and a DIR"),
+		Args: twoArguments("SERVERs and a DIR, such as 10.1.0.1:7420 /mnt/globalfs"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := setOptions(cmd, f.options); err != nil {
 				return err
@@ -140,6 +142,9 @@ func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) e
 	if err != nil {
 		return err
 	}
+	if topology.CheckAddress(args[0]) != nil && topology.CheckAddress(args[1]) == nil {
+		return command.UsageError(fmt.Errorf("mount: give the SERVERs before the DIR: 'globalfs mount %s %s'", args[1], args[0]))
+	}
 	servers, subdir, _ := strings.Cut(args[0], ":/")
 	f.subdir = subdir
 	if err := f.check(cmd.Context(), strings.Split(servers, ","), dir); err != nil {
@@ -172,6 +177,9 @@ func (f *mountFlags) check(ctx context.Context, servers []string, dir string) er
 	}
 	if f.delegate && (f.sync || f.linearizable || f.supervised) {
 		return command.UsageError(errors.New("--delegate answers changes before they are ordered: it cannot be used with --sync, --linearizable or --supervise"))
+	}
+	if f.cacheDir != "" && int64(f.cacheSize) < diskcache.MinBytes {
+		return command.InputError(fmt.Errorf("--cache-size %s: give at least %s", size(uint64(f.cacheSize)), size(diskcache.MinBytes)))
 	}
 	if serve.IsHeld() { // another process of this command has checked, and the mount exists
 		return nil

@@ -49,6 +49,9 @@ It uses colours on a terminal only, and not if the environment variable NO_COLOR
   globalfs status -o json | jq -r '.problems[] | .level + " " + .code + " " + .text'`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if watch && output == "json" {
+				return command.UsageError(errors.New("--watch draws a screen: give --watch or --output json"))
+			}
 			logger, err := logging.logger()
 			if err != nil {
 				return err
