@@ -57,8 +57,8 @@ func Connect(ctx context.Context, cfg AccessConfig) (_ *Access, err error) {
 }
 
 // find asks all servers at once until one answers.
-func (a *Access) find(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
+func (a *Access) find(whole context.Context) error {
+	ctx, cancel := context.WithTimeout(whole, a.cfg.Timeout)
 	defer cancel()
 	type answer struct {
 		description Description
@@ -98,6 +98,9 @@ func (a *Access) find(ctx context.Context) error {
 	}
 	if mismatch != nil {
 		return mismatch
+	}
+	if whole.Err() != nil {
+		return fmt.Errorf("no server has answered yet: %w", whole.Err())
 	}
 	slices.Sort(errs)
 	return fmt.Errorf("no server of the cluster answers in %v: check that these run and can be reached:\n%s", a.cfg.Timeout, strings.Join(errs, "\n"))
