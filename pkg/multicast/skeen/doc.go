@@ -7,7 +7,8 @@
 // A process gives each message a local timestamp from its logical clock, and sends it to all destinations.
 // The highest of these timestamps is the final one. Messages are delivered in the order of (final timestamp,
 // id). Algorithm 4 breaks ties by partition, which makes timestamps pairs. Here ids break ties, because
-// package multicast orders by ids. Collision-free latency is two communication steps, failure-free latency four.
+// package multicast orders by ids. Collision-free latency is two communication steps, failure-free latency
+// four.
 //
 // Invariants:
 //
