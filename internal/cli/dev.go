@@ -61,7 +61,7 @@ Ctrl-C, then unmounts. The data directory is kept between runs.`,
 	if err != nil {
 		dir = ""
 	}
-	cmd.Flags().BoolVar(&cluster.delegate, "delegate", false, "mounts hold directories that are made through them exclusively, and answer changes in them before the servers have ordered them (see 'globalfs mount --help')")
+	cmd.Flags().BoolVar(&cluster.delegate, "delegate", false, "mounts hold directories in which they work alone exclusively, and answer changes in them before the servers have ordered them (see 'globalfs mount --help')")
 	cmd.Flags().BoolVar(&cluster.linearizable, "linearizable", false, "linearizable reads: each read observes all operations that completed before it on any mount; each read asks a majority, and the kernel caches nothing")
 	cmd.Flags().StringVar(&cluster.dir, "data-dir", dir, "where the cluster keeps its data")
 	cmd.Flags().StringVar(&cacheDir, "cache-dir", "", "also remember blocks that were read or written on this machine's disk, in this directory; it is kept between runs")

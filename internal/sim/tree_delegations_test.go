@@ -77,6 +77,7 @@ type holder struct {
 	sending bool
 	deaf    bool // it does not hear recalls, and sends nothing
 	made    int
+	unheard bool          // it has asked for a directory without waiting for the answer
 	waiting []func() bool // callers that wait for the log: true: it is over
 }
 
@@ -102,6 +103,7 @@ func (t *treeHolders) live(c *treeClient) {
 		h.giveBack(h.log.Dirs())
 		h.drain()
 	}
+	h.forget()
 	c.worked = true
 	for !t.isOver(c.run) {
 		h.renew()
@@ -311,6 +313,8 @@ func (h *holder) operate() {
 		c.pause(c.run.net.between(2*time.Second, 14*time.Second))
 		h.deaf = false
 		h.renew()
+	case h.all.regains && n < 12:
+		h.regain()
 	case n < 15:
 		h.makeRoot()
 	case n < 70:
@@ -418,6 +422,7 @@ func (h *holder) work() {
 		c.stop("%+v: %v instead of %v", command, r.Code, want)
 	case outcome == delegate.Logged:
 		c.run.reach[workedInLog]++
+		h.worked(dir, &command)
 		h.all.apply(h, loggedOp{dir: dir.ino, name: name, command: command, ino: r.Attr.Ino})
 	}
 }
@@ -496,7 +501,8 @@ func (h *holder) read() {
 // answered.
 func (h *holder) list(dir *heldDir, complete bool) {
 	c := h.c
-	held := dir.isHeld()
+	held, answered := dir.isHeld(), maps.Clone(dir.names)
+	complete = complete && !held // nobody has got it again
 	reply, _ := c.call(heldPartition, ask.Request{Kind: ask.Query, Command: (&meta.Command{Op: meta.OpReadDir, Ino: dir.ino, Length: 100}).Append(nil)})
 	m, err := meta.DecodeResult(reply.Result)
 	if err != nil || m.Code != posix.OK {
@@ -510,6 +516,7 @@ func (h *holder) list(dir *heldDir, complete bool) {
 	}
 	switch {
 	case dir.doubtful || dir.history.lost || len(dir.taken) > 0:
+	case complete && (dir.isHeld() || !maps.Equal(answered, dir.names)):
 	case complete && !h.all.silent && !maps.Equal(names, dir.names): // a silent holder has not heard of a revocation
 		c.stop("W8: after a return, directory %d has %v, and its holder has answered %v", dir.ino, names, dir.names)
 	case !complete && held && dir.isHeld():

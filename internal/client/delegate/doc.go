@@ -2,8 +2,9 @@
 // holds exclusively (package delegation). It is a pure core: package client drives it in real time, and
 // package sim in virtual time.
 //
-// The client has a copy of the directories that it holds, which is a meta.Machine of its own. A change is
-// executed in the copy, appended to the log, and answered. Queries of covered objects are answered from the
+// The client has a copy of the directories that it holds, which is a meta.Machine of its own. A directory that
+// existed before comes into it with all names, and with the files of which the client then answers. A change
+// is executed in the copy, appended to the log, and answered. Queries of covered objects are answered from the
 // copy. So a program sees all earlier changes through its mount.
 //
 //	L1  An update is executed in the copy only if all objects that it touches are covered by grants that the
@@ -15,4 +16,7 @@
 //	L4  If the partition stops the log, or the session has ended, all operations that are not acknowledged are
 //	    lost. The client reports them. It begins another log, which ends all grants of the session.
 //	L5  The log and the copy are bounded (IsFull, IsLarge).
+//	L6  The copy of a directory that existed is read after the grant. The client has no other update under way
+//	    from before the request to the end of the copy, and answers from it only if it was not asked to return
+//	    the directory meanwhile (WasReturned).
 package delegate

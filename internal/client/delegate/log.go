@@ -16,7 +16,8 @@ const (
 	maxBatch   = 512 << 10 // bytes of the operations in a batch
 	opCost     = 64        // bytes of an operation beside its content
 	maxInodes  = 1 << 16   // of the copy
-	lowNumbers = 8         // spans
+	maxDirs    = delegation.MaxGrants * 7 / 8
+	lowNumbers = 8 // spans
 )
 
 // Config of a Log.
@@ -38,6 +39,7 @@ type Log struct {
 	sending int    // ops in the batch that is under way
 	bytes   int    // of ops
 	changes uint64 // executed in the copy
+	asked   uint64 // requests for existing directories
 
 	unknown map[posix.Ino]bool // directories that were returned before the answer to their making came
 }
@@ -50,7 +52,7 @@ type pending struct {
 
 // New makes an empty log.
 func New(cfg Config) (*Log, error) {
-	m, err := meta.New(cfg.Keys, meta.Config{Partition: cfg.Partition})
+	m, err := meta.New(cfg.Keys, meta.Config{Partition: cfg.Partition, Copy: true})
 	if err != nil {
 		return nil, err
 	}
@@ -236,8 +238,9 @@ func (l *Log) Touching(c *meta.Command) []posix.Ino {
 // IsFull reports whether further changes must wait.
 func (l *Log) IsFull() bool { return len(l.ops) >= maxOps || l.bytes >= maxBytes }
 
-// IsLarge reports whether the copy has so many inodes that the client should return all directories.
-func (l *Log) IsLarge() bool { return meta.Inodes(l.machine) > maxInodes }
+// IsLarge reports whether the copy has so many inodes, or directories, that the client should return all
+// directories: those that are not in use any more, too.
+func (l *Log) IsLarge() bool { return meta.Inodes(l.machine) > maxInodes || l.table.Len() > maxDirs }
 
 // Last returns the number of the newest operation.
 func (l *Log) Last() uint64 { return l.first + uint64(len(l.ops)) - 1 }
