@@ -303,6 +303,7 @@ func (d *delegations) wait(ctx context.Context, l *logOf, number uint64) error {
 		moved := l.moved
 		d.mu.Unlock()
 		signal(l.hurry)
+		signal(l.work)
 		var err error
 		select {
 		case <-moved:

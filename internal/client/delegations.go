@@ -97,6 +97,8 @@ type logOf struct {
 	hurry   chan struct{} // has room for one token: a caller waits
 	asking  int           // GUARDED_BY delegations.mu; directories that are being made, or of which the outcome is not known
 	ended   bool          // GUARDED_BY delegations.mu
+	// refilling means that a batch that has landed asks for numbers.
+	refilling bool // GUARDED_BY delegations.mu
 }
 
 func newDelegations(cfg *Config, r *route.Router, notice func(kind, text string, args ...any)) *delegations {

@@ -25,6 +25,8 @@ import (
 const (
 	workedInLog     treeMark = "an operation was answered from a log"
 	batchAgain      treeMark = "a batch was sent again"
+	severalBatches  treeMark = "several batches were under way"
+	batchEarly      treeMark = "a batch came before an earlier one"
 	heardRecall     treeMark = "a client heard of a recall"
 	foreignWaited   treeMark = "an update of another client was executed after a return"
 	foreignPrefix   treeMark = "another client read a state before the end of the log"
@@ -43,7 +45,7 @@ func TestTreeDelegations(t *testing.T) {
 		r := treeRun(seed, treeSetup{holders: h})
 		return h.judge(r, reach)
 	})
-	reach.require(t, workedInLog, batchAgain, heardRecall, foreignWaited, foreignPrefix, holderCrashed, crossedIntoHeld)
+	reach.require(t, workedInLog, batchAgain, severalBatches, batchEarly, heardRecall, foreignWaited, foreignPrefix, holderCrashed, crossedIntoHeld)
 }
 
 // TestTreeDelegationsExpire: sessions end, and clients are silent until their directories are revoked.
@@ -74,7 +76,6 @@ type holder struct {
 	log     *delegate.Log // nil: none
 	history *logHistory
 	number  uint64
-	sending bool
 	deaf    bool // it does not hear recalls, and sends nothing
 	made    int
 	unheard bool          // it has asked for a directory without waiting for the answer
@@ -205,20 +206,28 @@ func (h *holder) update(command meta.Command, dest ...uint16) (r meta.Result, ok
 	return r, ok
 }
 
-// flush sends the next batch, if none is under way.
+// flush sends the next batch, if there is room for it.
 func (h *holder) flush() {
-	log := h.log
-	x, ok := log.Next()
-	if !ok || h.sending || h.deaf {
+	if h.deaf {
 		return
 	}
-	h.sending = true
-	history := h.history
+	if x, ok := h.log.Next(); ok {
+		if h.log.Flying() > 1 {
+			h.c.run.reach[severalBatches]++
+		}
+		h.fly(h.log, h.history, x)
+	}
+}
+
+// fly sends a batch until all of its operations are acknowledged.
+func (h *holder) fly(log *delegate.Log, history *logHistory, x delegation.Batch) {
+	if h.log != log {
+		return // lost meanwhile
+	}
 	h.send(meta.Command{Op: meta.OpBatch, Data: x.Append(nil)}, nil, func(m meta.Result, known bool) {
-		h.sending = false
 		if h.log != log {
 			h.flush()
-			return // lost meanwhile
+			return
 		}
 		done, err := delegation.DecodeDone(m.Data)
 		if !known {
@@ -231,10 +240,15 @@ func (h *holder) flush() {
 		}
 		ops, on := log.Acknowledge(&done)
 		history.acknowledged += len(ops)
-		if !on {
+		switch {
+		case !on:
 			h.all.stopped(h, &done)
 			h.lose()
 			return
+		case !log.Landed(&x):
+			h.c.run.reach[batchEarly]++
+			net := h.c.run.net
+			net.Schedule(net.Now()+net.between(0, 50*time.Millisecond), func() { h.fly(log, history, x) })
 		}
 		h.wake()
 		h.flush()

@@ -9,8 +9,9 @@
 //
 //	L1  An update is executed in the copy only if all objects that it touches are covered by grants that the
 //	    client has not begun to return (delegation.Execute). An update that is refused is not in the log.
-//	L2  The log is sent in order, one batch at a time. A batch is sent again until the partition has answered
-//	    it: its operations have numbers, and are executed once.
+//	L2  The log is sent in order, at most MaxFlights batches at a time. A batch is sent again, as it was, until
+//	    all of its operations are acknowledged: operations have numbers, and are executed once and in their
+//	    order. A batch that arrives before an earlier one is not executed.
 //	L3  A return is an operation of the log. From its append on the client answers nothing from the copy of
 //	    this directory; the caller waits until the log is acknowledged before it asks a replica (Knows).
 //	L4  If the partition stops the log, or the session has ended, all operations that are not acknowledged are
