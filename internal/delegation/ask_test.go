@@ -90,6 +90,10 @@ func TestDirectoriesThatAreNotGiven(t *testing.T) {
 	vote := w.m.Prepare(9, &meta.Command{Op: meta.OpRename, Ino: dir, Name: "a", NewParent: posix.MakeIno(2, 1), NewName: "x", Child: a, Target: 3}, []uint16{2, 3})
 	require.Equal(t, posix.OK, vote.Code)
 	require.False(t, w.ask(holder, dir, 4, 0), "an undecided command takes a file out of it")
+	other, _, _ := w.existing("e")
+	vote = w.m.Prepare(10, &meta.Command{Op: meta.OpRename, Ino: posix.MakeIno(2, 1), Name: "x", NewParent: other, NewName: "n", Child: posix.MakeIno(2, 9), Target: 2}, []uint16{2, 3})
+	require.Equal(t, posix.OK, vote.Code)
+	require.False(t, w.ask(holder, other, 5, 0), "an undecided command brings a name into it")
 	require.Zero(t, w.Len())
 }
 
