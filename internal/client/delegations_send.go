@@ -25,10 +25,7 @@ func (d *delegations) send(life context.Context, l *logOf) {
 		d.collect(life, l)
 		for d.launch(l) {
 		}
-		d.mu.Lock()
-		ended := l.ended
-		d.mu.Unlock()
-		if ended {
+		if d.isOver(l) {
 			return
 		}
 	}
@@ -78,7 +75,7 @@ func (d *delegations) launch(l *logOf) bool {
 // fly sends a batch until all of its operations are acknowledged, or the log has ended.
 func (d *delegations) fly(life context.Context, l *logOf, x *delegation.Batch) {
 	c := meta.Command{Op: meta.OpBatch, Data: x.Append(nil)}
-	for life.Err() == nil {
+	for life.Err() == nil && !d.isOver(l) {
 		a, err := d.router.Update(life, &c, route.Partition(l.id).Under(l.log.Session()))
 		var done delegation.Done
 		if err == nil {
@@ -100,6 +97,13 @@ func (d *delegations) fly(life context.Context, l *logOf, x *delegation.Batch) {
 		}
 		_ = pause.For(life, batchAgain) // the loop checks life
 	}
+}
+
+// isOver reports whether a log has ended.
+func (d *delegations) isOver(l *logOf) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return l.ended
 }
 
 // awaitMove waits for the answer to an earlier batch.
@@ -177,10 +181,7 @@ func (d *delegations) refillEarly(life context.Context, l *logOf) {
 func (d *delegations) hear(life context.Context, l *logOf) {
 	w := ask.Watching{Linger: recallLinger, Recalls: true}
 	for life.Err() == nil {
-		d.mu.Lock()
-		ended := l.ended
-		d.mu.Unlock()
-		if ended {
+		if d.isOver(l) {
 			return
 		}
 		x, err := d.router.Watch(life, l.id, &w)

@@ -44,6 +44,13 @@ func (t *Table) Answer(m *meta.Machine, session uint64, a *Ask, now posix.Time) 
 	return t.Adopt(session, a.Dir, files)
 }
 
+// IsOf reports whether a file has lived in an existing directory when that was given to a session that still
+// has it, and had no other name.
+func (t *Table) IsOf(dir, file posix.Ino) bool {
+	g := t.files[file]
+	return g != nil && g.dir == dir
+}
+
 // Adopt gives an existing directory with files to a session with a log. It returns false if one of them has a
 // grant, or if the session has too many.
 func (t *Table) Adopt(session uint64, dir posix.Ino, files []posix.Ino) bool {

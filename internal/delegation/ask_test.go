@@ -143,9 +143,11 @@ func TestCopyOfADirectory(t *testing.T) {
 		w.apply(meta.Command{Op: meta.OpMknod, Ino: dir, Name: fmt.Sprint(i), Mode: posix.TypeSymlink | 0o777, Data: []byte("target")})
 	}
 	copied := newWorld(t)
+	_, want, _ := meta.Adoptable(w.m, dir, MaxAdopted)
+	require.True(t, w.ask(holder, dir, 1, 0))
 	var pages [][]byte
 	for cookie := uint64(0); ; {
-		r := w.m.Query(&meta.Command{Op: meta.OpCarry, Ino: dir, Offset: cookie, Length: 300})
+		r := meta.Carry(w.m, &meta.Command{Op: meta.OpCarry, Ino: dir, Offset: cookie, Length: 300}, func(file posix.Ino) bool { return w.IsOf(dir, file) })
 		require.Equal(t, posix.OK, r.Code)
 		pages = append(pages, r.Data)
 		if cookie = r.Number; cookie == 0 {
@@ -153,7 +155,6 @@ func TestCopyOfADirectory(t *testing.T) {
 		}
 	}
 	require.Greater(t, len(pages), 3)
-	_, want, _ := meta.Adoptable(w.m, dir, MaxAdopted)
 	for again := range uint64(2) { // a second copy replaces the first one
 		copied.m.Apply(&meta.Command{Op: meta.OpMknod, Ino: dir, Name: "old", Mode: 0o644}, 1)
 		files, err := meta.Adopt(copied.m, dir, pages)
@@ -172,4 +173,19 @@ func TestCopyOfADirectory(t *testing.T) {
 		_, err := meta.Adopt(newWorld(t).m, dir, bad)
 		require.Error(t, err)
 	}
+}
+
+// A file that has lost its other name after the grant is not in the copy: the grant does not cover it.
+func TestTheCopyHasTheFilesOfTheGrant(t *testing.T) {
+	w := newWorld(t)
+	dir, a, b := w.existing("d")
+	other := meta.Command{Op: meta.OpLink, Ino: b, NewParent: posix.MakeIno(3, 1), NewName: "b"}
+	w.apply(other)
+	require.True(t, w.ask(holder, dir, 1, 0))
+	w.apply(meta.Command{Op: meta.OpUnlink, Ino: other.NewParent, Name: other.NewName})
+	require.False(t, w.Covers(holder, meta.Object{Ino: b}))
+	r := meta.Carry(w.m, &meta.Command{Op: meta.OpCarry, Ino: dir, Length: 1 << 20}, func(file posix.Ino) bool { return w.IsOf(dir, file) })
+	files, err := meta.Adopt(newWorld(t).m, dir, [][]byte{r.Data})
+	require.NoError(t, err)
+	require.Equal(t, []posix.Ino{a}, files)
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // A directory that was recalled is hot: for a pause nobody gets it. The pause begins anew when a session
-// changes the directory within a pause after a change by another session. It doubles with each further recall,
-// unless the directory was cold for as long as the pause.
+// changes the directory within a pause after a change by another session. It doubles with each further
+// recall, unless the directory was cold for as long as the pause.
 
 const (
 	firstPause = posix.Time(10e9)

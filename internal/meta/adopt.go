@@ -20,18 +20,18 @@ func Adoptable(m *Machine, dir posix.Ino, most uint64) (attr posix.Attr, files [
 		m.keys.Get(ruleKey(dir)) != nil || len(m.undecided.about[dir]) > 0 {
 		return attr, nil, false
 	}
-	for e := range m.entriesAfter(dir, 0) {
+	for e := range entriesAfter(m, dir, 0) {
 		switch {
 		case len(m.undecided.about[e.ino]) > 0:
 			return attr, nil, false
-		case m.isAdoptable(&e):
+		case isAdoptable(m, &e):
 			files = append(files, e.ino)
 		}
 	}
 	return n.Attr, files, true
 }
 
-func (m *Machine) isAdoptable(e *entry) bool {
+func isAdoptable(m *Machine, e *entry) bool {
 	if e.kind == posix.TypeDir || e.ino.Partition() != m.cfg.Partition {
 		return false
 	}
@@ -39,9 +39,10 @@ func (m *Machine) isAdoptable(e *entry) bool {
 	return code == posix.OK && n.Nlink == 1
 }
 
-// carry answers OpCarry. The client holds the directory, so the state is that of the grant at all replicas
-// that have executed the grant.
-func (m *Machine) carry(c *Command) Result {
+// Carry answers OpCarry, with those files that are covered by the grant of the directory. A file that lost
+// its other name since is not among them. The client holds the directory, so the state is that of the grant
+// at all replicas that have executed the grant.
+func Carry(m *Machine, c *Command, covered func(file posix.Ino) bool) Result {
 	dir, code := m.directory(c.Ino)
 	if code != posix.OK {
 		return failed(code)
@@ -53,16 +54,16 @@ func (m *Machine) carry(c *Command) Result {
 		}
 	}
 	last := c.Offset
-	for e := range m.entriesAfter(dir.Ino, c.Offset) {
+	for e := range entriesAfter(m, dir.Ino, c.Offset) {
 		if last > c.Offset && uint64(len(r.Data)) >= min(c.Length, MaxScan) {
 			r.Number = last
 			break
 		}
 		last = e.cookie
-		if !m.isAdoptable(&e) {
+		n, code := m.inode(e.ino)
+		if code != posix.OK || !covered(e.ino) {
 			continue
 		}
-		n, _ := m.inode(e.ino)
 		file := m.export(&n)
 		if file == nil {
 			return failed(posix.EFBIG)
@@ -89,7 +90,7 @@ func Adopt(m *Machine, dir posix.Ino, pages [][]byte) (files []posix.Ino, err er
 				files = append(files, x.inode.Ino)
 			}
 			first = false
-			m.replace(x)
+			replace(m, x)
 		}
 		if r.Err() != nil {
 			return nil, fmt.Errorf("copy of directory %d: %w", dir, r.Err())
@@ -104,7 +105,7 @@ func Adopt(m *Machine, dir posix.Ino, pages [][]byte) (files []posix.Ino, err er
 
 // replace stores an inode in a copy of a part of the tree. What the copy had of it is forgotten, with the
 // records of its blocks: they are of this inode alone.
-func (m *Machine) replace(x *exported) {
+func replace(m *Machine, x *exported) {
 	n := x.inode
 	if old, code := m.inode(n.Ino); code == posix.OK {
 		m.state.inodes--
@@ -115,7 +116,7 @@ func (m *Machine) replace(x *exported) {
 			m.keys.Delete(key)
 		}
 	}
-	m.forgetExtents(n.Ino)
+	forgetExtents(m, n.Ino)
 	m.keys.Delete(orphanKey(n.Ino))
 	n.Bytes = 0
 	for i := range x.extents {
@@ -137,7 +138,7 @@ func (m *Machine) replace(x *exported) {
 	m.born(&n)
 }
 
-func (m *Machine) forgetExtents(ino posix.Ino) {
+func forgetExtents(m *Machine, ino posix.Ino) {
 	for key, value := range m.keys.Scan(numberKey(prefixExtent, uint64(ino)), after(prefixExtent, ino)) {
 		if e, err := decodeExtent(placeOf(key), value); err == nil && e.Data == nil {
 			m.keys.Delete(blockKey(e.Block))

@@ -16,8 +16,8 @@ type Config struct {
 	// Shards are the partitions of the region, this one included, for new directories. It counts at birth
 	// only: a stored partition has its own.
 	Shards []uint16
-	// Copy means that the keys have only a part of the tree (Adopt): an inode that is not among them may be in
-	// the partition.
+	// Copy means that the keys have only a part of the tree (Adopt): an inode that is not among them may be
+	// in the partition.
 	Copy bool
 }
 
@@ -243,8 +243,6 @@ func (m *Machine) query(c *Command) Result {
 		return m.queue(c)
 	case OpGarbage:
 		return m.unknown(c)
-	case OpCarry:
-		return m.carry(c)
 	}
 	return failed(posix.EINVAL)
 }

@@ -74,7 +74,7 @@ func (m *Machine) readDir(c *Command) Result {
 	}
 	count := int(min(c.Length, dir.Size, MaxEntries))
 	r := Result{Entries: make([]Entry, 0, count)}
-	for e := range m.entriesAfter(dir.Ino, c.Offset) {
+	for e := range entriesAfter(m, dir.Ino, c.Offset) {
 		if len(r.Entries) == count {
 			break
 		}
@@ -88,7 +88,7 @@ func (m *Machine) readDir(c *Command) Result {
 }
 
 // entriesAfter yields the entries of a directory after a cookie, in the order of their cookies.
-func (m *Machine) entriesAfter(dir posix.Ino, cookie uint64) iter.Seq[entry] {
+func entriesAfter(m *Machine, dir posix.Ino, cookie uint64) iter.Seq[entry] {
 	return func(yield func(entry) bool) {
 		for key, value := range m.keys.Scan(placeKey(prefixCookie, dir, cookie+1), after(prefixCookie, dir)) {
 			e, err := decodeCookie(placeOf(key), value)

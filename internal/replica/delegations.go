@@ -128,6 +128,14 @@ func (d *delegations) answer(c *meta.Command) (r meta.Result) {
 	return r
 }
 
+// query answers a query from the tree.
+func (d *delegations) query(c *meta.Command) meta.Result {
+	if c.Op != meta.OpCarry || c.Authority != nil {
+		return d.machine.Query(c)
+	}
+	return meta.Carry(d.machine, c, func(file posix.Ino) bool { return d.IsOf(c.Ino, file) })
+}
+
 // giveNumbers gives numbers to a session with a log.
 func (d *delegations) giveNumbers(session uint64, r *meta.Result) {
 	first := meta.TakeNumbers(d.machine, delegation.SpansPerGrant*delegation.SpanSize, delegation.SpanSize)

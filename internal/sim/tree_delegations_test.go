@@ -386,6 +386,10 @@ func (h *holder) work() {
 	if dir.taken[name] {
 		return
 	}
+	if dir.history != h.history {
+		h.workInVain(command)
+		return
+	}
 	var to *heldDir
 	switch n := c.pick(10); {
 	case n < 5:
@@ -408,7 +412,7 @@ func (h *holder) work() {
 		to = h.all.dirs[dirs[c.pick(len(dirs))]]
 		command.Op, command.NewParent, command.NewName = meta.OpRename, to.ino, string(rune('a'+c.pick(6)))
 		target, replaces := to.names[command.NewName]
-		if h.all.dirs[child] != nil || to.taken[command.NewName] || replaces && (h.all.dirs[target] != nil || target == child) {
+		if h.all.dirs[child] != nil || to.history != h.history || to.taken[command.NewName] || replaces && (h.all.dirs[target] != nil || target == child) {
 			return
 		}
 	default:

@@ -19,6 +19,7 @@ const (
 	regainedOther treeMark = "a client got a directory that another one had made"
 	regainRefused treeMark = "a client did not get a directory that another one holds"
 	regainUnheard treeMark = "a client asked for a directory, and did not wait for the answer"
+	workedInVain  treeMark = "a client worked in a directory that was revoked and given to another one"
 	usedAdopted   treeMark = "an operation on a file of a directory that existed was answered from a log"
 )
 
@@ -48,7 +49,7 @@ func TestTreeDelegationsRegainExpire(t *testing.T) {
 		r := treeRun(seed, setup)
 		return h.judge(r, reach)
 	})
-	reach.require(t, holderExpired, revokedGrant, regained, regainedOther)
+	reach.require(t, holderExpired, revokedGrant, regained, regainedOther, workedInVain)
 }
 
 // regain asks for a directory that exists, or returns one.
@@ -144,6 +145,16 @@ func (h *holder) adopted(dir *heldDir) {
 	}
 	dir.holder, dir.history, dir.names, dir.doubtful, dir.adopted = h, h.history, names, false, true
 	h.history.bases = append(h.history.bases, base{len(h.history.ops), dir.ino, maps.Clone(names)})
+}
+
+// workInVain makes a file in a directory that was revoked, of which the client has not heard, and that another
+// one has got since: the partition must not execute it (W3).
+func (h *holder) workInVain(command meta.Command) {
+	command.Op, command.Mode, command.Flags = meta.OpMknod, posix.TypeRegular|0o644, meta.Exclusive
+	if _, outcome := h.log.Update(&command); outcome == delegate.Logged {
+		h.c.run.reach[workedInVain]++
+		h.history.ops = append(h.history.ops, loggedOp{})
+	}
 }
 
 // worked notes an operation on a file that lived in an adopted directory before.

@@ -2,10 +2,10 @@
 // holds exclusively (package delegation). It is a pure core: package client drives it in real time, and
 // package sim in virtual time.
 //
-// The client has a copy of the directories that it holds, which is a meta.Machine of its own. A directory that
-// existed before comes into it with all names, and with the files of which the client then answers. A change
-// is executed in the copy, appended to the log, and answered. Queries of covered objects are answered from the
-// copy. So a program sees all earlier changes through its mount.
+// The client has a copy of the directories that it holds, which is a meta.Machine of its own. A directory
+// that existed before comes into it with all names, and with the files of which the client then answers. A
+// change is executed in the copy, appended to the log, and answered. Queries of covered objects are answered
+// from the copy. So a program sees all earlier changes through its mount.
 //
 //	L1  An update is executed in the copy only if all objects that it touches are covered by grants that the
 //	    client has not begun to return (delegation.Execute). An update that is refused is not in the log.
