@@ -11,18 +11,18 @@ type gate struct {
 	mu      sync.Mutex
 	running int           // GUARDED_BY mu; updates
 	closed  bool          // GUARDED_BY mu
-	turns   uint64        // GUARDED_BY mu; how often it was closed
+	turns   uint64        // GUARDED_BY mu; how often it was closed or opened
 	moved   chan struct{} // GUARDED_BY mu; closed when it opens, and when no update is running; nil: nobody waits
 }
 
-// count returns how often the gate was closed.
+// count returns how often the gate was closed or opened.
 func (g *gate) count() uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.turns
 }
 
-// enter waits until the gate is open. entered is false if it was closed since it has been closed turns times:
+// enter waits until the gate is open. entered is false if the gate has moved since count has returned turns:
 // the caller looks again whether the update is for a log.
 func (g *gate) enter(ctx context.Context, turns uint64) (entered bool, err error) {
 	err = g.wait(ctx, func() bool { return !g.closed }, func() {
@@ -60,6 +60,7 @@ func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = false
+	g.turns++
 	g.wake()
 }
 
