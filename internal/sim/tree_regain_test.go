@@ -147,8 +147,8 @@ func (h *holder) adopted(dir *heldDir) {
 	h.history.bases = append(h.history.bases, base{len(h.history.ops), dir.ino, maps.Clone(names)})
 }
 
-// workInVain makes a file in a directory that was revoked, of which the client has not heard, and that another
-// one has got since: the partition must not execute it (W3).
+// workInVain makes a file in a directory that was revoked, of which the client has not heard, and that
+// another one has got since: the partition must not execute it (W3).
 func (h *holder) workInVain(command meta.Command) {
 	command.Op, command.Mode, command.Flags = meta.OpMknod, posix.TypeRegular|0o644, meta.Exclusive
 	if _, outcome := h.log.Update(&command); outcome == delegate.Logged {
