@@ -94,7 +94,7 @@ directory of the tree. You can also give all flags as mount options: -o region=e
 	flags.Var(&f.memory, "memory-cache", "size limit of the cache for blocks in memory")
 	flags.BoolVar(&f.linearizable, "linearizable", false, "linearizable reads: each read observes all operations that completed before it on any mount")
 	flags.BoolVar(&f.sync, "sync", false, "order each write before it is answered, instead of at close, fsync or after 0.2s (always so with --linearizable and --supervise)")
-	flags.BoolVar(&f.delegate, "delegate", false, "hold directories that are made through this mount exclusively, and answer changes in them before the servers have ordered them; fsync and 'globalfs sync' wait for the order (not with --sync, --linearizable and --supervise)")
+	flags.BoolVar(&f.delegate, "delegate", false, "hold directories in which only this mount works exclusively, and answer changes in them before the servers have ordered them; fsync and 'globalfs sync' wait for the order (not with --sync, --linearizable and --supervise)")
 	flags.BoolVar(&f.supervised, "supervise", false, "start another process for the mount if the one that serves it dies; needs Linux 6.9")
 	flags.StringVar(&f.logFile, "log-file", "", "log of the process in the background (default: /var/log/globalfs.log, or of other users than root ~/.local/state/globalfs/mount.log)")
 	flags.StringVar(&f.output, "output", "text", "text or json: the result when the tree can be used")

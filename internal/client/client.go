@@ -46,8 +46,8 @@ type Config struct {
 	// CacheNames caches names and attributes as long as a replica reports the changes of their partition.
 	// Lookups of known names then need no call. A linearizable client caches neither.
 	CacheNames bool
-	// Delegate lets the client hold the directories that it makes: it answers changes there before the
-	// servers have ordered them (package delegate). A linearizable client holds none.
+	// Delegate lets the client hold the directories that it makes or works in alone: it answers changes there
+	// before the servers have ordered them (package delegate). A linearizable client holds none.
 	Delegate bool
 	// Resume continues the sessions of a client that was suspended or has died. Nil: the client begins anew.
 	Resume *State

@@ -43,9 +43,13 @@ type delegations struct {
 	cfg    *Config
 	notice func(kind, text string, args ...any)
 
+	gate   gate
+	wishes *wishes
+	asking chan struct{} // has room for one token: of the request for an existing directory
+
 	held   atomic.Int64  // logs
 	losses atomic.Uint64 // events in which operations were lost
-	freed  atomic.Uint64 // events in which the client has ceased to own inodes
+	freed  atomic.Uint64 // events in which the client has begun or ceased to own inodes
 	counts struct{ logged, recalls, lost atomic.Uint64 }
 
 	mu    sync.Mutex
@@ -93,13 +97,18 @@ type logOf struct {
 	hurry   chan struct{} // has room for one token: a caller waits
 	asking  int           // GUARDED_BY delegations.mu; directories that are being made, or of which the outcome is not known
 	ended   bool          // GUARDED_BY delegations.mu
+	// refilling means that a batch that has landed asks for numbers.
+	refilling bool // GUARDED_BY delegations.mu
 }
 
 func newDelegations(cfg *Config, r *route.Router, notice func(kind, text string, args ...any)) *delegations {
 	if !cfg.Delegate || cfg.Linearizable {
 		return nil
 	}
-	return &delegations{router: r, cfg: cfg, notice: notice, logs: map[uint16]*logOf{}, last: map[uint64]uint64{}}
+	return &delegations{
+		router: r, cfg: cfg, notice: notice, wishes: newWishes(), asking: make(chan struct{}, 1),
+		logs: map[uint16]*logOf{}, last: map[uint64]uint64{},
+	}
 }
 
 // isIdle reports whether the client holds nothing, and has no log.

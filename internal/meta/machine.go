@@ -16,6 +16,9 @@ type Config struct {
 	// Shards are the partitions of the region, this one included, for new directories. It counts at birth
 	// only: a stored partition has its own.
 	Shards []uint16
+	// Copy means that the keys have only a part of the tree (Adopt): an inode that is not among them may be
+	// in the partition.
+	Copy bool
 }
 
 // Birth is a directory of another partition that the root directory names from the start.

@@ -240,6 +240,8 @@ func (r *Replica) change(c *meta.Command) (meta.Result, error) {
 		return meta.Result{Code: posix.EOPNOTSUPP}, nil
 	case c.Op == meta.OpBatch:
 		return r.delegations.executeBatch(c, c.Time, r.cross.Count())
+	case c.Op == meta.OpDelegate && c.Name == "" && c.Ino != 0:
+		return r.delegations.answer(c), nil
 	case c.Op == meta.OpDelegate && c.Name == "":
 		var numbers meta.Result
 		r.delegations.delegate(c, &numbers)
