@@ -88,8 +88,8 @@ mounted, otherwise all of it. All flags can also be given as mount options:
 	flags.StringVar(&f.fsName, "fsname", "", "the source that df and findmnt show (default: the SERVERs)")
 	flags.BoolVar(&f.takeOver, "take-over", false, "take the mount at DIR over from the process that serves it, of this version or an older one: programs notice nothing")
 	command.DurationVar(flags, &f.connect, "connect-timeout", 10*time.Second, "how long is waited for a server")
-	flags.StringVar(&f.cacheDir, "cache-dir", "", "also remember blocks on this machine's disk, in this directory")
-	flags.Var(&f.cacheSize, "cache-size", "how much of the disk --cache-dir may take, at least 16MiB")
+	flags.StringVar(&f.cacheDir, "cache-dir", cacheAuto, "also remember blocks on this machine's disk, in this directory; auto: blocks that are far away, in $CACHE_DIRECTORY, /var/cache/globalfs or of other users than root ~/.cache/globalfs; none: no blocks")
+	flags.Var(&f.cacheSize, "cache-size", "how much of the disk --cache-dir may take, at least 16MiB; with auto also at most a tenth of the free space")
 	flags.Var(&f.memory, "memory-cache", "how much memory is used to remember blocks")
 	flags.BoolVar(&f.linearizable, "linearizable", false, "linearizable reads: each read observes all operations that completed before it on any mount")
 	flags.BoolVar(&f.sync, "sync", false, "order each write before it is answered, instead of at close, fsync or after 0.2s (always so with --linearizable and --supervise)")
@@ -102,6 +102,12 @@ mounted, otherwise all of it. All flags can also be given as mount options:
 	flags.StringVar(&f.profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
 	return cmd
 }
+
+// Values of --cache-dir that are no directories.
+const (
+	cacheAuto = "auto"
+	cacheNone = "none"
+)
 
 // ignored are options that mount(8) and systemd use for themselves.
 var ignored = map[string]bool{

@@ -27,6 +27,7 @@ var floors = map[string]int{
 	"internal/digest":    0,
 	"internal/varint":    0,
 	"internal/heap":      0,
+	"internal/buffers":   0,
 
 	"pkg/multicast/primcast": 1,
 	"pkg/multicast/skeen":    1,
