@@ -21,9 +21,9 @@ func (cfg *Config) keepsOnDisk(p *topology.Partition) bool {
 	return cfg.Disk != nil && (!cfg.DiskFar || isFar(cfg.Cluster, p, cfg.Region))
 }
 
-// OpenDefaultDiskCache opens the cache on disk of a client in the region home that was given no directory. The
-// cache is for blocks that are far (Config.DiskFar). Nil: no blocks are far, or the cache cannot be opened, as
-// the log says; the client works without it.
+// OpenDefaultDiskCache opens the cache on disk of a client in the region home that was given no directory.
+// The cache is for blocks that are far (Config.DiskFar). Nil: no blocks are far, or the cache cannot be
+// opened, as the log says; the client works without it.
 func OpenDefaultDiskCache(most int64, plan *topology.Cluster, home topology.Region, logger *slog.Logger) *diskcache.Cache {
 	if !slices.ContainsFunc(plan.Partitions, func(p topology.Partition) bool { return isFar(plan, &p, home) }) {
 		return nil

@@ -1,6 +1,6 @@
-// Package buffers keeps the memory of long messages, which mostly carry a block, for the next ones. New memory
-// for each block would cost about as much as the copy of the block: it is cleared, the kernel maps it page by
-// page, and a server with little other memory collects garbage after every few blocks.
+// Package buffers keeps the memory of long messages, which mostly carry a block, for the next ones. New
+// memory for each block would cost about as much as the copy of the block: it is cleared, the kernel maps it
+// page by page, and a server with little other memory collects garbage after every few blocks.
 package buffers
 
 import "sync"

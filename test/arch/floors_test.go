@@ -27,7 +27,6 @@ var floors = map[string]int{
 	"internal/digest":    0,
 	"internal/varint":    0,
 	"internal/heap":      0,
-	"internal/buffers":   0,
 
 	"pkg/multicast/primcast": 1,
 	"pkg/multicast/skeen":    1,
@@ -79,6 +78,7 @@ var floors = map[string]int{
 	"internal/metrics":       4,
 	"internal/identity":      4,
 	"internal/command":       4,
+	"internal/buffers":       4,
 	"internal/block":         4,
 	"internal/block/segfile": 4,
 

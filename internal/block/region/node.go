@@ -113,9 +113,9 @@ func NewNode(config Config) (*Node, error) {
 // Close returns when all work of earlier requests has ended. No request may follow the call of Close.
 func (n *Node) Close() { n.stragglers.Wait() }
 
-// Handle executes a request and returns the reply, which belongs to the caller. The node keeps no reference to
-// request or reply. Errors of blocks are in the reply; an error means that request is invalid. Requests of servers
-// never lead to further requests.
+// Handle executes a request and returns the reply, which belongs to the caller. The node keeps no reference
+// to request or reply. Errors of blocks are in the reply; an error means that request is invalid. Requests
+// of servers never lead to further requests.
 func (n *Node) Handle(ctx context.Context, request []byte) ([]byte, error) {
 	q, err := decodeRequest(request)
 	if err != nil {
