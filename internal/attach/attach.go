@@ -42,6 +42,7 @@ type Config struct {
 	// CacheBytes is the size of the block cache in memory, for all partitions together.
 	CacheBytes int
 	Disk       *diskcache.Cache // the machine's cache, shared by all clients; nil: none
+	DiskFar    bool             // Disk is only for blocks that are far (OpenDefaultDiskCache)
 	// OneDisk means that all servers of a region share one disk: their space is not added up.
 	OneDisk      bool
 	Linearizable bool // see client.Config, like

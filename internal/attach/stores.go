@@ -80,7 +80,7 @@ func newStores(cfg *Config) (*stores, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.partitions[i] = cfg.remembered(nearest)
+		s.partitions[i] = cfg.remembered(&plan.Partitions[i], nearest)
 	}
 	return s, nil
 }
@@ -95,9 +95,9 @@ func nearestRegions(p *topology.Partition, home topology.Region) []topology.Regi
 }
 
 // remembered returns the store of a partition with the caches in front of it: the client's cache in memory,
-// of which each partition has an equal share, and this machine's cache on disk if there is one.
-func (cfg *Config) remembered(store block.Store) *block.Cached {
-	if cfg.Disk != nil {
+// of which each partition has an equal share, and this machine's cache on disk if there is one for them.
+func (cfg *Config) remembered(p *topology.Partition, store block.Store) *block.Cached {
+	if cfg.keepsOnDisk(p) {
 		store = cfg.Disk.Over(store)
 	}
 	return block.NewCached(store, cfg.CacheBytes/len(cfg.Cluster.Partitions))

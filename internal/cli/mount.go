@@ -89,8 +89,8 @@ directory of the tree. You can also give all flags as mount options: -o region=e
 	flags.StringVar(&f.fsName, "fsname", "", "the source that df and findmnt show (default: the SERVERs)")
 	flags.BoolVar(&f.takeOver, "take-over", false, "take the mount at DIR over from the process that serves it, of this version or an older one: programs notice nothing")
 	command.DurationVar(flags, &f.connect, "connect-timeout", 10*time.Second, "how long to wait for a server")
-	flags.StringVar(&f.cacheDir, "cache-dir", "", "directory of a cache for blocks on this machine's disk")
-	flags.Var(&f.cacheSize, "cache-size", "size limit of --cache-dir, at least 16MiB")
+	flags.StringVar(&f.cacheDir, "cache-dir", cacheAuto, "directory of a cache for blocks on this machine's disk; auto: $CACHE_DIRECTORY, /var/cache/globalfs or, of other users than root, ~/.cache/globalfs, only for blocks that are far away; none: no cache")
+	flags.Var(&f.cacheSize, "cache-size", "size limit of --cache-dir, at least 16MiB; with auto also a tenth of the free space")
 	flags.Var(&f.memory, "memory-cache", "size limit of the cache for blocks in memory")
 	flags.BoolVar(&f.linearizable, "linearizable", false, "linearizable reads: each read observes all operations that completed before it on any mount")
 	flags.BoolVar(&f.sync, "sync", false, "order each write before it is answered, instead of at close, fsync or after 0.2s (always so with --linearizable and --supervise)")
@@ -103,6 +103,12 @@ directory of the tree. You can also give all flags as mount options: -o region=e
 	flags.StringVar(&f.profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
 	return cmd
 }
+
+// Values of --cache-dir that are no directories.
+const (
+	cacheAuto = "auto"
+	cacheNone = "none"
+)
 
 // ignored are options that mount(8) and systemd use for themselves.
 var ignored = map[string]bool{

@@ -217,6 +217,7 @@ type ClientConfig struct {
 	Region       topology.Region
 	CacheBytes   int
 	Disk         *diskcache.Cache // nil: none
+	DiskFar      bool             // see attach.Config
 	Objects      attach.Objects   // as returned by OpenObjects
 	Linearizable bool
 	Hard         bool // see client.Config, like
@@ -234,7 +235,7 @@ func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 	}
 	return attach.New(attach.Config{
 		Cluster: plan, Region: cfg.Region, Caller: transport.Dial(a.network), Objects: cfg.Objects,
-		CacheBytes: cfg.CacheBytes, Disk: cfg.Disk, Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: a.cfg.Logger,
+		CacheBytes: cfg.CacheBytes, Disk: cfg.Disk, DiskFar: cfg.DiskFar, Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: a.cfg.Logger,
 	})
 }
 

@@ -368,8 +368,10 @@ func (c *framedConn) next() (head, error) {
 }
 
 // body reads the body of a message.
-func (c *framedConn) body(h head) ([]byte, error) {
-	b := make([]byte, h.length)
+func (c *framedConn) body(h head) ([]byte, error) { return c.bodyIn(make([]byte, h.length)) }
+
+// bodyIn reads the body of a message into b, which has its length.
+func (c *framedConn) bodyIn(b []byte) ([]byte, error) {
 	c.bodies.Add(1)
 	c.partial.Store(true)
 	defer c.partial.Store(false)

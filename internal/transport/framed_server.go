@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/buffers"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -269,7 +270,7 @@ func (s *session) call(h head) error {
 		<-s.slots
 		return err
 	}
-	body, err := s.body(h)
+	body, err := s.bodyIn(buffers.Take(h.length))
 	if err != nil {
 		a.leave(held)
 		<-s.slots
@@ -288,7 +289,8 @@ func (s *session) dispatch(call uint64, body []byte, held int64) error {
 	if err != nil {
 		return err
 	}
-	if e := s.framed.server.endpoint(to); e != nil {
+	e := s.framed.server.endpoint(to)
+	if e != nil {
 		if later := e.asynchronous(); later != nil {
 			c := &framedCall{session: s, service: e.service, process: later, id: call, held: held}
 			if limit > 0 {
@@ -304,7 +306,12 @@ func (s *session) dispatch(call uint64, body []byte, held int64) error {
 		return err
 	}
 	s.answers.Add(1)
-	s.framed.do(func() { s.answer(ctx, call, to, request, func() { s.account().leave(held) }) })
+	s.framed.do(func() {
+		reply := s.answer(ctx, call, to, request, func() { s.account().leave(held) })
+		if e != nil {
+			e.giveBack(body, reply)
+		}
+	})
 	return nil
 }
 
@@ -329,8 +336,8 @@ func (s *session) expect(call uint64, limit time.Duration) (ctx context.Context,
 }
 
 // answer runs the handler of a call, and sends the outcome to the caller. Each call is answered exactly once,
-// also a call that the caller has withdrawn.
-func (s *session) answer(ctx context.Context, call uint64, to multicast.ProcessID, request []byte, leave func()) {
+// also a call that the caller has withdrawn. It returns the reply, which is sent.
+func (s *session) answer(ctx context.Context, call uint64, to multicast.ProcessID, request []byte, leave func()) (reply []byte) {
 	defer s.answers.Done()
 	reply, err := s.framed.server.answer(ctx, to, request)
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
@@ -360,6 +367,7 @@ func (s *session) answer(ctx context.Context, call uint64, to multicast.ProcessI
 	}
 	leave() // a reply that the caller does not take is under way, too
 	<-s.slots
+	return reply
 }
 
 // greeted distinguishes a connection of the framed protocol, without TLS, from a connection of gRPC, and

@@ -79,6 +79,7 @@ var floors = map[string]int{
 	"internal/metrics":       4,
 	"internal/identity":      4,
 	"internal/command":       4,
+	"internal/buffers":       4,
 	"internal/block":         4,
 	"internal/block/segfile": 4,
 
