@@ -190,6 +190,7 @@ func (s *Server) listen() (err error) {
 func (s *Server) transportConfig() transport.Config {
 	cfg := transport.Config{Resolve: s.known.resolve, Logger: s.logger}
 	cfg.Credentials = s.credentials
+	cfg.SharedMemory = s.cfg.File.Fabric == topology.FabricAuto
 	return cfg
 }
 
