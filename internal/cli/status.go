@@ -31,7 +31,7 @@ behind, storage and repair. With --storage it adds the blocks of each storage se
 
 A problem has a level and a code. ERR: files are not served, or data is lost or wrong. WARN: files are served, with less redundancy.
 INFO: it ends by itself, as after the start of a server. Problems that follow from another one, such as a partition without the replica
-of a server that is down, are shown with --verbose only, as are the errors that servers report. -o json has all of it.
+of a server that is down, are shown with --verbose only, as are the errors that servers report and the kind of the connections between servers. -o json has all of it.
 
 Exit codes: 0 healthy (no problem above INFO), 5 not healthy, 1 no server answers. Before you stop the next server of a rolling
 restart, wait until 'globalfs status --settled' exits with 0: it fails also while there is an INFO line.
@@ -71,7 +71,7 @@ Colours are used on a terminal only, and not if the environment variable NO_COLO
 	outputFlag(cmd, &output)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again, until Ctrl-C")
 	cmd.Flags().BoolVar(&view.storage, "storage", false, "also show the storage servers in detail, which json always has")
-	cmd.Flags().BoolVarP(&view.verbose, "verbose", "v", false, "also show problems that follow from others, and the errors that servers report")
+	cmd.Flags().BoolVarP(&view.verbose, "verbose", "v", false, "also show problems that follow from others, the errors that servers report, and how servers are connected")
 	cmd.Flags().BoolVar(&settled, "settled", false, "exit with 5 also while a server still has something to do after its start")
 	command.DurationVar(cmd.Flags(), &every, "every", 2*time.Second, "with --watch: how often")
 	command.DurationVar(cmd.Flags(), &wait, "wait", 0, "wait until nothing is wrong, at most that long; with --settled also until there is no INFO line")

@@ -255,6 +255,7 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.metrics.Add(s.server.Metrics)
+	s.metrics.Add(s.reportConnections)
 	if s.work, err = s.newWork(ctx); err != nil {
 		return err
 	}

@@ -181,6 +181,9 @@ func (c *Conn) TryWrite(b []byte) (int, error) {
 // Write implements net.Conn.
 func (c *Conn) Write(b []byte) (n int, err error) {
 	for {
+		if d := c.writeDeadline(); !d.IsZero() && time.Now().After(d) {
+			return n, os.ErrDeadlineExceeded
+		}
 		wrote, err := c.TryWrite(b[n:])
 		n += wrote
 		if err != nil || n == len(b) {
@@ -200,11 +203,8 @@ func (c *Conn) await() error {
 	defer c.leave()
 	defer c.outFlow.wants.Store(0)
 	for {
-		c.mu.Lock()
-		deadline := c.deadline
-		c.mu.Unlock()
 		var late <-chan time.Time
-		if !deadline.IsZero() {
+		if deadline := c.writeDeadline(); !deadline.IsZero() {
 			timer := time.NewTimer(time.Until(deadline))
 			defer timer.Stop() // there are few rounds: a deadline is set once or twice
 			late = timer.C
@@ -223,6 +223,13 @@ func (c *Conn) await() error {
 			return net.ErrClosed
 		}
 	}
+}
+
+// writeDeadline returns the deadline of writes.
+func (c *Conn) writeDeadline() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.deadline
 }
 
 // hasRoom reports whether a writer that has waited can go on. TryWrite reports an impossible cursor.
