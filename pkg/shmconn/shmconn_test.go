@@ -118,6 +118,7 @@ func TestBytesArrive(t *testing.T) {
 func TestNoBellIsMissed(t *testing.T) {
 	both(t, func(t *testing.T, a, b *Conn) {
 		const rounds = 20_000
+		require.NoError(t, a.SetDeadline(time.Now().Add(2*time.Minute)))
 		done := make(chan error, 1)
 		go func() {
 			_, err := io.CopyN(b, b, rounds)
