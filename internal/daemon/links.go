@@ -3,6 +3,7 @@ package daemon
 import (
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/metrics"
+	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
 )
 
@@ -13,8 +14,8 @@ type LinkStatus struct {
 }
 
 // links lists the connections of other servers.
-func (s *Server) links() (all []LinkStatus) {
-	for _, c := range s.transport.Connections() {
+func links(of *transport.Server) (all []LinkStatus) {
+	for _, c := range of.Connections() {
 		if c.Peer.Role == identity.Server {
 			all = append(all, LinkStatus{Peer: c.Peer.Name, Fabric: c.Fabric})
 		}
@@ -23,21 +24,20 @@ func (s *Server) links() (all []LinkStatus) {
 }
 
 // reportConnections is a source of metrics. Peers without certificates count as clients.
-func (s *Server) reportConnections(to metrics.Report) {
+func reportConnections(to metrics.Report, of *transport.Server, self *topology.Server) {
 	counts := map[[2]string]int{}
 	for _, role := range []identity.Role{identity.Server, identity.Client, identity.Admin} {
 		for _, fabric := range []string{transport.FabricTCP, transport.FabricShm} {
 			counts[[2]string{string(role), fabric}] = 0
 		}
 	}
-	for _, c := range s.transport.Connections() {
+	for _, c := range of.Connections() {
 		role := c.Peer.Role
 		if role == "" {
 			role = identity.Client
 		}
 		counts[[2]string{string(role), c.Fabric}] += c.Count
 	}
-	self := s.self()
 	for labels, n := range counts {
 		to.Value(metrics.ServerConnections, float64(n), string(self.Region), self.Name, labels[0], labels[1])
 	}

@@ -255,7 +255,7 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.metrics.Add(s.server.Metrics)
-	s.metrics.Add(s.reportConnections)
+	s.metrics.Add(func(to metrics.Report) { reportConnections(to, s.transport, s.self()) })
 	if s.work, err = s.newWork(ctx); err != nil {
 		return err
 	}

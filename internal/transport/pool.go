@@ -49,8 +49,8 @@ type Config struct {
 	// CallsPerSecond is the maximum rate of calls of each client at a Server; more wait. 0:
 	// DefaultCallsPerSecond.
 	CallsPerSecond int
-	// SharedMemory lets peers of this host with Credentials use shared memory instead of TCP (sharing.go). Both
-	// ends must have it.
+	// SharedMemory lets peers of this host with Credentials use shared memory instead of TCP (sharing.go).
+	// Both ends must have it.
 	SharedMemory bool
 	// Logger receives messages about broken connections; nil: no log.
 	Logger *slog.Logger

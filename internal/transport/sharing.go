@@ -84,9 +84,9 @@ func shared(conn net.Conn, deadline time.Time, make func(*net.UnixConn, time.Tim
 	return c, nil
 }
 
-// introduction is what a server says inside of TLS before a connection goes on in shared memory: the user that
-// runs it, and the name at which it listens. A process between the two ends that relays the handshake, and
-// would read the memory afterwards, runs as another user than the server, or listens at another name.
+// introduction is the text of a server inside of TLS before a connection goes on in shared memory: the user
+// that runs it, and the name at which it listens. A process between the two ends that relays the handshake,
+// and would read the memory afterwards, runs as another user than the server, or listens at another name.
 func introduction(user uint32, name string) []byte {
 	return fmt.Appendf(nil, "%08x%s", user, name)
 }

@@ -12,8 +12,8 @@ import (
 type bell interface {
 	// ring wakes the other end if it waits, and does not wait itself.
 	ring()
-	// wait returns when ready is true, which it calls now and after each ring. Errors: io.EOF after the end of
-	// the other end, os.ErrDeadlineExceeded, net.ErrClosed.
+	// wait returns when ready is true. It calls ready now and after each ring. Errors: io.EOF after the end
+	// of the other side, os.ErrDeadlineExceeded, net.ErrClosed.
 	wait(ready func() bool) error
 	SetReadDeadline(t time.Time) error // of wait
 	Close() error

@@ -269,7 +269,8 @@ func (c *Conn) hangUp() {
 	_ = c.bytes.SetReadDeadline(time.Unix(1, 0)) // wakes the reader; fails only after Close
 }
 
-// Close ends the connection. The peer can still read what was written. It may be called several times.
+// Close ends the connection. The peer can still read the bytes written before. It may be called several
+// times.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

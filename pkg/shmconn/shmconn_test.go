@@ -114,7 +114,7 @@ func TestBytesArrive(t *testing.T) {
 	})
 }
 
-// Questions and answers of a few bytes go on for long: no bell is missed, and no socket is ever full of bells.
+// Questions and answers of a few bytes go on for long: no bell is missed, no socket is ever full of bells.
 func TestNoBellIsMissed(t *testing.T) {
 	both(t, func(t *testing.T, a, b *Conn) {
 		const rounds = 20_000
@@ -137,7 +137,7 @@ func TestNoBellIsMissed(t *testing.T) {
 	})
 }
 
-// What was written before the end can be read, and then comes the end.
+// The bytes written before the end can be read, and then comes the end.
 func TestTheEnd(t *testing.T) {
 	both(t, func(t *testing.T, a, b *Conn) {
 		_, err := a.Write([]byte("last words"))
