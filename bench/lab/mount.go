@@ -46,6 +46,7 @@ the first one is seen. --delegate adds a third mount, with --delegate, in the sa
 	flags.StringVar(&c.Durability, "durability", "sync", "of the servers: sync, the default of 'globalfs init', or os")
 	flags.IntVar(&c.Replicas, "replicas", 3, "of each partition: 1 or 3")
 	flags.IntVar(&c.Copies, "copies", 3, "of each block: 1 to 3")
+	flags.StringVar(&c.Fabric, "fabric", "auto", "of the servers: auto or off")
 	flags.IntVar(&c.Partitions, "partitions", 1, "of the region, over which directories spread")
 	flags.StringSliceVar(&f.mount, "mount-options", nil, "options of both mounts, as after 'globalfs mount -o'")
 	flags.BoolVar(&f.held, "delegate", false, "measure a mount with --delegate, too")
@@ -60,6 +61,8 @@ func (f *mountFlags) validate() (err error) {
 	switch {
 	case c.Durability != "sync" && c.Durability != "os":
 		return command.InputError(fmt.Errorf("--durability %q: give sync or os", c.Durability))
+	case c.Fabric != string(topology.FabricAuto) && c.Fabric != string(topology.FabricOff):
+		return command.InputError(fmt.Errorf("--fabric %q: give auto or off", c.Fabric))
 	case c.Replicas != 1 && c.Replicas != 3:
 		return command.InputError(fmt.Errorf("--replicas %d: give 1 or 3", c.Replicas))
 	case c.Copies < 1 || c.Copies > 3:

@@ -42,7 +42,7 @@ type Access struct {
 
 // Connect finds a cluster. The error gives the reason for the failure of each server.
 func Connect(ctx context.Context, cfg AccessConfig) (_ *Access, err error) {
-	a := &Access{cfg: cfg, network: transport.Config{Logger: cfg.Logger}}
+	a := &Access{cfg: cfg, network: transport.Config{Logger: cfg.Logger, SharedMemory: true}}
 	a.network.Resolve = a.known.resolve
 	if cfg.Certificates != (identity.Files{}) {
 		if a.network.Credentials, err = identity.Load(cfg.Certificates, cfg.Logger); err != nil {

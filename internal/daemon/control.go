@@ -83,6 +83,7 @@ type ServerStatus struct {
 	Digests    []ReplicaDigests `json:"digests,omitempty"`    // of the replicas that run here
 	Unanswered []Unanswered     `json:"unanswered,omitempty"` // partitions that do not answer this server
 	Storage    *StorageServer   `json:"storage,omitempty"`
+	Links      []LinkStatus     `json:"links,omitempty"`
 	Now        time.Time        `json:"now"` // the server's clock when it answered; zero: an older version
 }
 

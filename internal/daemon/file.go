@@ -24,6 +24,8 @@ type File struct {
 	// Durability selects the failures that an acknowledged update survives: os, sync, or memory, which is
 	// only for servers in one process.
 	Durability string `yaml:"durability"`
+	// Fabric is auto or off. With auto, peers of one host use shared memory instead of TCP, if both ends can.
+	Fabric topology.Fabric `yaml:"fabric"`
 	// DataDir is the directory with a subdirectory for each server, which has the name of the server.
 	DataDir string      `yaml:"data_dir"`
 	GC      GCFile      `yaml:"gc"`
@@ -94,7 +96,7 @@ func DefaultFile() File {
 	return File{
 		Spec:       topology.DefaultSpec(),
 		Registry:   RegistryFile{Timeout: registry.DefaultTimeout, Lease: registry.DefaultLease},
-		Durability: "sync", DataDir: DefaultDataDir,
+		Durability: "sync", Fabric: topology.FabricAuto, DataDir: DefaultDataDir,
 		GC:      GCFile{Grace: collector.DefaultGrace, Sweep: collector.DefaultSweep},
 		Clients: ClientsFile{BlockRights: rightsRequired, InodeTickets: rightsRequired, UpdatesPerSecond: DefaultUpdatesPerSecond, CallsPerSecond: DefaultCallsPerSecond, MetadataPerSecond: DefaultMetadataPerSecond},
 	}

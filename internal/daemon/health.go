@@ -26,6 +26,7 @@ type ServerHealth struct {
 	Replicas int             `json:"replicas"`
 	Leads    int             `json:"leads"`
 	Storage  *StorageServer  `json:"storage,omitempty"`
+	Links    []LinkStatus    `json:"links,omitempty"` // connections of the other servers to this one
 }
 
 // PartitionHealth is one partition.

@@ -173,6 +173,7 @@ func (j *judge) server(a *Answer) {
 	}
 	status := &a.Status
 	s.Build, s.UpFor, s.Replicas, s.Storage = status.Build, int64(time.Since(status.Started).Seconds()), len(status.Replicas), status.Storage
+	s.Links = status.Links
 	for _, r := range status.Replicas {
 		j.replicas[r.Process] = r
 		if r.Leads {

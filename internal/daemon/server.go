@@ -190,6 +190,7 @@ func (s *Server) listen() (err error) {
 func (s *Server) transportConfig() transport.Config {
 	cfg := transport.Config{Resolve: s.known.resolve, Logger: s.logger}
 	cfg.Credentials = s.credentials
+	cfg.SharedMemory = s.cfg.File.Fabric == topology.FabricAuto
 	return cfg
 }
 
@@ -254,6 +255,7 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.metrics.Add(s.server.Metrics)
+	s.metrics.Add(func(to metrics.Report) { reportConnections(to, s.transport, s.self()) })
 	if s.work, err = s.newWork(ctx); err != nil {
 		return err
 	}

@@ -41,6 +41,8 @@ type framedConn struct {
 	idle  func() bool  // no call is under way, so the connection may end when unused for long; nil: never
 	valid func() error // fails once the certificate of the peer is revoked; nil: it has none
 
+	shared bool // through shared memory
+
 	partial atomic.Bool   // the body of a message is being read
 	bodies  atomic.Uint32 // bodies that have begun to arrive
 	held    atomic.Bool   // reading is suspended on this side, not by the peer

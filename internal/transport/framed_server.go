@@ -72,6 +72,7 @@ func (f *framed) give(g *guest) {
 		framedConn: newFramedConn(g, g.meter), framed: f, info: g.info, slots: make(chan struct{}, most), cancels: map[uint64]context.CancelFunc{},
 		begun: map[uint64]*framedCall{},
 	}
+	s.shared = g.shared
 	s.calls, s.endCalls = context.WithCancel(context.Background())
 	if g.info != nil {
 		s.calls = context.WithValue(s.calls, peerKey{}, &g.info.identity)
@@ -146,6 +147,9 @@ func (s *session) leave() {
 func (s *session) serve() {
 	s.keep(nil)
 	hello := varint.AppendUint(nil, uint64(cap(s.slots)))
+	if shared := s.framed.server.gate.shared; shared != nil && !s.shared {
+		hello = append(hello, shared.name...)
+	}
 	s.post(append(appendHead(nil, kindHello, 0, len(hello)), hello...))
 	err := s.read()
 	s.endCalls()
