@@ -6,6 +6,7 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/session"
 )
 
 // Garbage in block stores
@@ -67,4 +68,10 @@ func (r *Replica) garbage(c *meta.Command, result *meta.Result) {
 func (r *Replica) mayBeWritten(id posix.BlockID) bool {
 	horizon, open := r.sessions.Horizon(id.Session())
 	return open && id.Counter() >= horizon
+}
+
+// Admit decides whether an update is to be executed, in the present state. Whether the blocks of a write are
+// stored means something only while the write's session is open: before, they may be garbage already.
+func (r *Replica) Admit(u session.Update, from *ask.Client) session.Verdict {
+	return r.sessions.Admit(u, from)
 }

@@ -81,7 +81,7 @@ func (s *Server) serve(h *hosted) transport.Handler {
 				}
 				return (&ask.Reply{Status: ask.Overloaded}).Append(nil), ctx.Err()
 			}
-			if refusal := s.checkStored(ctx, h, client.Bounds(), request); refusal != nil {
+			if refusal := s.checkStored(ctx, h, client, request); refusal != nil {
 				return refusal, nil
 			}
 			answer, err := h.driver.Handle(ctx, client, request)
