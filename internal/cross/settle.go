@@ -29,8 +29,8 @@ import (
 //
 // S1 and S2 come before S3: the log of a short coordinator may end with a DECIDE or ABORT that no quorum has
 // acknowledged, and that another one has replaced in the true order. Then the coordinator's state has the
-// wrong outcome. It is reported (Ended.Lacking), and package meta reconciles the trees. For the same reason an
-// abort by a short coordinator counts as unknown if a party has concluded the command.
+// wrong outcome. It is reported (Ended.Lacking), and package meta reconciles the trees. For the same reason
+// an abort by a short coordinator counts as unknown if a party has concluded the command.
 //
 // Claim: if a party has executed a command, no party that can execute it drops it, except in the reported
 // cases.

@@ -81,8 +81,8 @@ func (s *Server) checkStored(ctx context.Context, h *hosted, client *ask.Client,
 	return (&ask.Reply{Status: ask.Refused, Result: []byte(err.Error())}).Append(nil)
 }
 
-// admit returns the decision of the replica on an update, in a state that has the session of the update if the
-// client has got the answer to its opening.
+// admit returns the decision of the replica on an update, in a state that has the session of the update if
+// the client has got the answer to its opening.
 func (h *hosted) admit(ctx context.Context, q *ask.Request, client *ask.Client) (v session.Verdict, err error) {
 	u := session.Update{Session: q.Session, Seq: q.Seq, Done: q.Done}
 	for first := true; ; first = false {
