@@ -120,7 +120,7 @@ func (f *recoverFlags) next(s *salvage.Statement) string {
 	short := s.Short()
 	switch {
 	case s.Backup != "":
-		return fmt.Sprintf("the recovered state is backup %s in %s: 'globalfs restore metadata --from %s --backup %s' makes a new cluster of it (docs/recovery.md)", s.Backup, f.into, f.into, s.Backup)
+		return fmt.Sprintf("the recovered state is backup %s. This makes a new cluster of it (docs/recovery.md): globalfs restore metadata --from '%s' --backup %s", s.Backup, f.into, s.Backup)
 	case len(short) == 0:
 		return nothingLost
 	}

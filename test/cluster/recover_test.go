@@ -195,7 +195,7 @@ func (c *Cluster) startAnew(t *testing.T, repository string) {
 // backup, and the others lose nothing. A file that was moved out of the region since the backup exists once.
 // Both repositories are in object storage, and the operator types the accepted loss.
 func TestRecoverAfterTheLossOfARegion(t *testing.T) {
-	t.Parallel()
+	storage := objectstest.Start(t, t.TempDir())
 	c := start(t)
 	m, err := c.Mount(t.Context(), "east", "", filepath.Join(t.TempDir(), "tree"))
 	require.NoError(t, err)
@@ -205,7 +205,6 @@ func TestRecoverAfterTheLossOfARegion(t *testing.T) {
 		return content
 	}
 	want := map[string]string{"/west/kept": put("/west/kept", 1), "/east/moved": put("/west/moved", 2), "/east/old": put("/east/old", 3)}
-	storage := objectstest.Start(t, t.TempDir())
 	at := func(prefix string) string {
 		return "s3://" + objectstest.Bucket + "/" + prefix + "?region=us-east-1&pathstyle=true&endpoint=" + storage.Endpoint()
 	}
