@@ -46,7 +46,9 @@ The command prints for each partition which logs are left, which one counts, and
 several partitions ends, which names and inodes change to make one sound tree, and which blocks have no copy. Then it asks for the
 paths of the partitions that may lose updates; --yes answers it. Without PARTITION it only prints.
 
-The new cluster has another identity and new histories. It refuses the directories, mounts and tokens of the old one.`,
+The new cluster has another identity and new histories. It refuses the directories, mounts and tokens of the old one.
+
+Exit codes: 0 it has printed, or written the recovered state; 1 it failed; 3 the loss is not accepted, and nothing is written.`,
 		Example: `  globalfs admin recover --data-dir /var/lib/globalfs                          # what would be lost
   globalfs admin recover /us-west-2 --data-dir /mnt/a --data-dir /mnt/b --into /backups/recovered
   globalfs admin recover / /us-west-2 --data-dir /mnt/a --into /backups/recovered --yes -o json
@@ -91,29 +93,45 @@ func (f *recoverFlags) run(cmd *cobra.Command, named []string) (err error) {
 	if f.output != "json" {
 		statement.Print(cmd.OutOrStdout())
 	}
-	refused := f.accept(cmd, statement, named)
-	if refused == nil {
-		var m *backup.Manifest
-		if m, err = f.save(cmd, s); err != nil {
-			return err
+	var refused error
+	if len(named) > 0 {
+		if refused = f.accept(cmd, statement, named); refused == nil {
+			var m *backup.Manifest
+			if m, err = f.save(cmd, s); err != nil {
+				return err
+			}
+			statement.Backup = m.ID
 		}
-		statement.Backup = m.ID
 	}
 	if f.output == "json" {
 		return errors.Join(command.PrintJSON(cmd.OutOrStdout(), statement), refused)
 	}
 	if refused == nil {
-		fmt.Fprintf(cmd.OutOrStdout(), "the recovered state is backup %s in %s: 'globalfs restore metadata --from %s --backup %s' makes a new cluster of it (docs/recovery.md)\n",
-			statement.Backup, f.into, f.into, statement.Backup)
+		fmt.Fprintln(cmd.OutOrStdout(), f.next(statement))
 	}
 	return refused
+}
+
+// nothingLost ends the statement about a cluster in which no partition has lost its majority.
+const nothingLost = "every partition has a majority of its replicas, and nothing is lost: start the servers again; lost ones are replaced ('globalfs admin replace')"
+
+// next returns the next step of the operator after a statement.
+func (f *recoverFlags) next(s *salvage.Statement) string {
+	short := s.Short()
+	switch {
+	case s.Backup != "":
+		return fmt.Sprintf("the recovered state is backup %s. This makes a new cluster of it (docs/recovery.md): globalfs restore metadata --from '%s' --backup %s", s.Backup, f.into, s.Backup)
+	case len(short) == 0:
+		return nothingLost
+	}
+	return "nothing is written: to accept the loss, name the partitions that may lose updates: " + strings.Join(short, " ")
 }
 
 // accept returns nil if the operator accepts the loss.
 func (f *recoverFlags) accept(cmd *cobra.Command, s *salvage.Statement, named []string) error {
 	short := s.Short()
 	if len(short) == 0 {
-		return errors.New("every partition has a majority of its replicas, and nothing is lost: start the servers again; lost ones are replaced ('globalfs admin replace')")
+		return command.InputError(errors.New(nothingLost))
 	}
 	given := make([]string, len(named))
 	for i, name := range named {
@@ -123,8 +141,6 @@ func (f *recoverFlags) accept(cmd *cobra.Command, s *salvage.Statement, named []
 	slices.Sort(short)
 	given = slices.Compact(given)
 	switch {
-	case len(named) == 0:
-		return command.InputError(fmt.Errorf("nothing is written: to accept the loss, name the partitions that may lose updates: %s", strings.Join(short, " ")))
 	case !slices.Equal(given, short):
 		return command.InputError(fmt.Errorf("the partitions that may lose updates are %s, and the command names %s: name these, or give more --data-dir", strings.Join(short, " "), strings.Join(given, " ")))
 	case f.yes:

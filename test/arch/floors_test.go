@@ -165,6 +165,7 @@ func isCore(rel string) bool {
 // owners has the packages that may import an external module. With one importer, a library can be replaced by
 // a change of one package.
 var owners = map[string][]string{
+	"github.com/anishathalye/porcupine":   {"test/linear"},
 	"github.com/hanwen/go-fuse/v2":        {"internal/mount", "internal/mount/serve", "test/power/lossy"},
 	"github.com/syndtr/goleveldb":         {"internal/kv"},
 	"github.com/minio/minio-go/v7":        {"internal/block/objects"},
