@@ -30,6 +30,9 @@ type tramConfig struct {
 	cut, pause, kill int           // weights
 	longest          time.Duration // of a cut or a pause
 	chase            int           // weight: a leader pauses or is killed
+	restart          int           // weight: processes stop, and run again
+	replace          int           // weight: another node takes over the seat of a process, which may still run
+	syncMax          time.Duration // a sync takes up to this time
 	upper            *heronRun     // nil: deliveries are not executed
 }
 
@@ -38,12 +41,15 @@ type tramReach struct {
 	tram.Stats
 	fabric               fabricsim.Stats
 	killed, paused, cuts int
+	tramRestarts
 }
 
 // tramProcess is a process with its TRAM core.
 type tramProcess struct {
 	run         *tramRun
 	id          multicast.ProcessID
+	node        fabric.NodeID
+	life        uint32
 	group       *multicast.Group
 	core        *tram.Core
 	endpoint    *fabricsim.Endpoint
@@ -56,6 +62,7 @@ type tramProcess struct {
 	events      fabric.Events
 	seq         uint64
 	upper       *heronProcess // nil: nobody executes the deliveries
+	tramDisk
 }
 
 type tramRun struct {
@@ -72,6 +79,9 @@ type tramRun struct {
 	errs       []error
 	healed     bool
 	deliveries []tramDelivery
+	nodes      map[fabric.NodeID]multicast.ProcessID
+	seats      []tram.Seat
+	places     map[multicast.ProcessID]map[multicast.Timestamp]multicast.MessageID
 }
 
 // tramDelivery is a delivery in a group.
@@ -86,10 +96,14 @@ func runTram(cfg tramConfig, reach *tramReach) error {
 		tramConfig: cfg, net: fabricsim.New(cfg.fabric), rng: rand.New(rand.NewPCG(cfg.seed, 11)),
 		processes: map[multicast.ProcessID]*tramProcess{}, multicasts: map[multicast.MessageID]int{},
 		delivered: map[multicast.MessageID]bool{}, sends: map[[2]multicast.ProcessID]time.Duration{},
+		nodes: map[fabric.NodeID]multicast.ProcessID{}, places: map[multicast.ProcessID]map[multicast.Timestamp]multicast.MessageID{},
 	}
 	for i := range cfg.groups {
 		for _, id := range cfg.groups[i].Members {
-			if err := r.start(id, &cfg.groups[i]); err != nil {
+			p := &tramProcess{run: r, id: id, group: &cfg.groups[i], node: fabric.NodeID(id)}
+			r.ids = append(r.ids, id)
+			r.places[id] = map[multicast.Timestamp]multicast.MessageID{}
+			if err := p.start(false); err != nil {
 				return err
 			}
 		}
@@ -107,15 +121,22 @@ func runTram(cfg tramConfig, reach *tramReach) error {
 	return r.judge(reach)
 }
 
-// start starts a process.
-func (r *tramRun) start(id multicast.ProcessID, g *multicast.Group) error {
+// start starts a process, with what its disk holds.
+func (p *tramProcess) start(amnesiac bool) error {
+	r := p.run
 	cfg := r.core
-	cfg.Self, cfg.Groups, cfg.Parents, cfg.Seed = id, r.groups, r.parents, r.seed+uint64(id)
+	cfg.Self, cfg.Groups, cfg.Parents, cfg.Seed = p.id, r.groups, r.parents, r.seed+uint64(p.id)
+	cfg.Life, cfg.Amnesiac, cfg.Delivered, cfg.Seats = p.life, amnesiac, p.durable, slices.Clone(r.seats)
 	core, err := tram.New(cfg)
 	if err != nil {
 		return err
 	}
-	p := &tramProcess{run: r, id: id, group: g, core: core, up: true, endpoint: r.net.Node(fabric.NodeID(id))}
+	for _, record := range p.records {
+		if err := core.Replay(record); err != nil {
+			return err
+		}
+	}
+	p.core, p.up, p.endpoint = core, true, r.net.Node(p.node)
 	for _, region := range core.Regions() {
 		m, err := p.endpoint.Register(region.ID, region.Size)
 		if err != nil {
@@ -129,8 +150,7 @@ func (r *tramRun) start(id multicast.ProcessID, g *multicast.Group) error {
 		}
 	}
 	p.endpoint.OnChange(p.wake)
-	r.processes[id] = p
-	r.ids = append(r.ids, id)
+	r.processes[p.id], r.nodes[p.node] = p, p.id
 	p.wake()
 	return nil
 }
@@ -168,6 +188,17 @@ func (p *tramProcess) begin() {
 	if p.upper != nil {
 		p.upper.step(out, ends)
 	}
+	p.log(out)
+	if len(out.Records) > 0 {
+		ends += p.run.between(0, p.run.syncMax)
+	} else {
+		p.permit(out)
+	}
+	p.run.net.Schedule(ends, func() { p.end(out) })
+}
+
+// permit changes rights.
+func (p *tramProcess) permit(out *tram.Output) {
 	for _, right := range out.Rights {
 		change := p.endpoint.Grant
 		if right.Revoke {
@@ -177,7 +208,6 @@ func (p *tramProcess) begin() {
 			p.run.errs = append(p.run.errs, err)
 		}
 	}
-	p.run.net.Schedule(ends, func() { p.end(out) })
 }
 
 func (p *tramProcess) end(out *tram.Output) {
@@ -189,8 +219,12 @@ func (p *tramProcess) end(out *tram.Output) {
 		r.net.Schedule(p.pausedUntil, func() { p.end(out) })
 		return
 	}
+	if len(out.Records) > 0 {
+		p.sync()
+		p.permit(out)
+	}
 	for i := range out.Ops {
-		pair := [2]multicast.ProcessID{p.id, multicast.ProcessID(out.Ops[i].Peer)}
+		pair := [2]multicast.ProcessID{p.id, r.nodes[out.Ops[i].Peer]}
 		if _, ok := r.sends[pair]; !ok {
 			r.sends[pair] = r.net.Now()
 		}
@@ -206,9 +240,13 @@ func (p *tramProcess) end(out *tram.Output) {
 		if p.upper != nil {
 			r.deliveries = append(r.deliveries, tramDelivery{d, p.group.ID})
 		}
-		r.history.Deliveries = append(r.history.Deliveries, check.Delivery{Process: p.id, ID: d.ID, Final: d.Final, At: r.net.Now()})
+		p.deliver(d)
 	}
-	p.busy = false
+	p.busy, p.behind = false, len(out.Behind) > 0
+	p.keepUp(out)
+	if !p.up {
+		return
+	}
 	if p.upper != nil && p.upper.out.Wake > 0 && (out.Wake == 0 || p.upper.out.Wake < out.Wake) {
 		out.Wake = p.upper.out.Wake
 	}
@@ -286,7 +324,15 @@ func (r *tramRun) scheduleFault() {
 func (r *tramRun) fault() {
 	p := r.processes[r.ids[r.rng.IntN(len(r.ids))]]
 	until := r.net.Now() + r.between(0, r.longest)
-	draw := r.rng.IntN(r.cut + r.pause + r.kill + r.chase)
+	draw := r.rng.IntN(r.cut + r.pause + r.kill + r.chase + r.restart + r.replace)
+	if draw -= r.restart; draw < 0 {
+		r.powerLoss(p, until)
+		return
+	}
+	if draw -= r.replace; draw < 0 {
+		r.replaceProcess(p)
+		return
+	}
 	switch {
 	case draw < r.cut:
 		r.reach.cuts++
@@ -342,22 +388,11 @@ func (r *tramRun) hunt(until time.Duration) {
 
 // crash stops a process for ever, if a majority of its group remains.
 func (r *tramRun) crash(p *tramProcess) {
-	up := 0
-	for _, id := range p.group.Members {
-		if r.processes[id].up {
-			up++
-		}
-	}
-	if !p.up || up-1 < p.group.Quorum() {
+	if !p.up || r.voters(p)-1 < p.group.Quorum() {
 		return
 	}
 	r.reach.killed++
-	p.up = false
-	r.net.Crash(fabric.NodeID(p.id))
-	for i := range r.history.Multicasts {
-		m := &r.history.Multicasts[i]
-		m.Lost = m.Lost || m.ID.Sender == p.id && !r.delivered[m.ID]
-	}
+	p.stop()
 }
 
 func (r *tramRun) heal() {
@@ -366,6 +401,9 @@ func (r *tramRun) heal() {
 	for _, id := range r.ids {
 		p := r.processes[id]
 		p.pausedUntil = r.net.Now()
+		if !p.up && p.returns {
+			p.revive()
+		}
 	}
 }
 
@@ -409,6 +447,7 @@ func (r *tramRun) judge(reach *tramReach) error {
 		reach.Adopted += s.Adopted
 		reach.Dropped += s.Dropped
 		reach.Helped += s.Helped
+		reach.Reborn += s.Reborn
 		reach.Failed += s.Failed
 		if s.Malformed > 0 {
 			r.errs = append(r.errs, fmt.Errorf("process %d: %d malformed", id, s.Malformed))
@@ -424,6 +463,7 @@ func (r *tramRun) judge(reach *tramReach) error {
 	reach.killed += r.reach.killed
 	reach.paused += r.reach.paused
 	reach.cuts += r.reach.cuts
+	reach.tramRestarts.add(&r.reach.tramRestarts)
 	found := slices.Concat(check.Integrity(h), check.PrefixOrder(h), check.AcyclicOrder(h), check.Agreement(h), check.Validity(h))
 	r.errs = append(r.errs, r.samePlaces()...)
 	r.errs = append(r.errs, r.strangers()...)
@@ -518,7 +558,7 @@ func (r *tramRun) strangers() (errs []error) {
 	}
 	for pair, at := range r.sends {
 		from, to := r.processes[pair[0]].group.ID, r.processes[pair[1]].group.ID
-		fine := false
+		fine := from == to && r.restarted(from) // who restarts tells its group
 		for _, since := range []struct {
 			at time.Duration
 			ok bool

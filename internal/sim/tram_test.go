@@ -72,3 +72,44 @@ func TestTramFaults(t *testing.T) {
 		}
 	}
 }
+
+// tramRestartsOf adds restarts of processes and losses of power.
+func tramRestartsOf(seed uint64, sync bool) tramConfig {
+	cfg := tramFaults(seed)
+	rng := rand.New(rand.NewPCG(seed, 13))
+	cfg.restart, cfg.core.Sync = 3, sync
+	cfg.syncMax = time.Duration(rng.IntN(300)) * time.Microsecond
+	cfg.core.CheckpointMin = 200 + rng.IntN(5000)
+	cfg.core.Keep = cfg.core.Slots << rng.IntN(4)
+	cfg.replace = rng.IntN(2)
+	return cfg
+}
+
+// TestTramSync: in mode sync a process, a group or all lose power under all other faults. Nothing that was
+// delivered is lost.
+func TestTramSync(t *testing.T) {
+	tramRestart(t, 120, true, "restarted", "blackouts", "transfers", "checkpoints", "replaced", "zombies")
+}
+
+// TestTramMemory: in mode memory a process that restarts has lost everything, and has no vote until it has
+// caught up.
+func TestTramMemory(t *testing.T) {
+	tramRestart(t, 120, false, "restarted", "recovered", "transfers", "replaced", "zombies")
+}
+
+func tramRestart(t *testing.T, count uint64, sync bool, reached ...string) {
+	var reach tramReach
+	seeds(t, count, func(seed uint64) error { return runTram(tramRestartsOf(seed, sync), &reach) })
+	t.Logf("reached: %+v", reach)
+	if *oneSeed == 0 && *seedCount == 0 {
+		r := &reach.tramRestarts
+		all := map[string]int{
+			"restarted": r.restarted, "blackouts": r.blackouts, "recovered": r.recovered, "transfers": r.transfers,
+			"checkpoints": r.checkpoints, "replaced": r.replaced, "zombies": r.zombies,
+		}
+		for _, what := range reached {
+			require.Positive(t, all[what], what)
+		}
+		require.Positive(t, reach.Reborn)
+	}
+}

@@ -47,7 +47,9 @@ func (p *positions) add(e *entry) {
 // the next slots of exactly the children on the way to its destinations. An entry that a quorum holds always
 // follows the prefix that it was ordered behind.
 func (c *Core) follows(p *positions, e *entry) bool {
-	if e.index != p.ordered(e.from)+1 || !c.acceptable(e.from, &e.message) {
+	last := p.ordered(e.from)
+	newLife := e.from != 0 && e.index > last && e.index == firstOf(lifeOf(e.index))
+	if e.index != last+1 && !newLife || !c.acceptable(e.from, &e.message) {
 		return false
 	}
 	return slices.Equal(e.children, c.childPositions(p, e.message.Dest))
@@ -79,7 +81,10 @@ func (c *Core) acceptable(from multicast.ProcessID, m *multicast.Message) bool {
 // ledger is the log as the process keeps it: entries that it has applied, for members that lack them, and, at
 // a leader, those that it has ordered behind.
 type ledger struct {
-	base    uint64 // entries up to here are dropped
+	base    uint64     // entries up to here are dropped
+	first   *positions // of the prefix that is dropped
+	gone    uint64     // the last delivery in it
+	own     multicast.GroupID
 	entries []*entry
 	applied uint64
 	state   *positions // of the prefix that is applied
@@ -109,6 +114,11 @@ func (l *ledger) cut() {
 // trim drops entries up to one that is applied.
 func (l *ledger) trim(to uint64) {
 	if to = min(to, l.applied); to > l.base {
+		for i, e := range l.entries[:to-l.base] {
+			if l.first.add(e); e.message.To(l.own) {
+				l.gone = l.base + uint64(i) + 1
+			}
+		}
 		l.entries = slices.Delete(l.entries, 0, int(to-l.base))
 		l.base = to
 	}

@@ -88,9 +88,14 @@ func TestHostileSlots(t *testing.T) {
 }
 
 func TestNote(t *testing.T) {
-	want := note{1, 2, 3, 4, 5, 6, 7}
-	b := want.encode()
-	require.Len(t, b, noteSize)
+	for _, losses := range [][maxMembers]uint32{{}, {1, 0, 3}} {
+		testNote(t, note{1, true, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, losses})
+	}
+}
+
+func testNote(t *testing.T, want note) {
+	b := make([]byte, noteSize)
+	copy(b, want.encode())
 	got, ok := decodeNote(b)
 	require.True(t, ok)
 	require.Equal(t, want, got)
