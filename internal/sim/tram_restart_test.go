@@ -24,7 +24,7 @@ type tramDisk struct {
 
 // tramRestarts counts what restarts have reached.
 type tramRestarts struct {
-	restarted, blackouts, recovered, transfers, checkpoints, replaced, zombies int
+	restarted, blackouts, recovered, transfers, checkpoints, replaced, zombies, returned int
 }
 
 func (a *tramRestarts) add(b *tramRestarts) {
@@ -35,6 +35,7 @@ func (a *tramRestarts) add(b *tramRestarts) {
 	a.checkpoints += b.checkpoints
 	a.replaced += b.replaced
 	a.zombies += b.zombies
+	a.returned += b.returned
 }
 
 // log takes the records of a step, which are not on disk before sync.
@@ -62,6 +63,8 @@ func (p *tramProcess) write(count int) {
 // same messages at the same places.
 func (p *tramProcess) deliver(d multicast.Delivery) {
 	r := p.run
+	own := d.Position()
+	d.Final += generationStep * multicast.Timestamp(p.generation)
 	if before, ok := r.places[p.id][d.Final]; ok || p.dead {
 		if ok && before != d.ID {
 			r.errs = append(r.errs, fmt.Errorf("process %d delivers %v at %d, and in an earlier life %v", p.id, d.ID, d.Final, before))
@@ -73,10 +76,10 @@ func (p *tramProcess) deliver(d multicast.Delivery) {
 		r.places[p.id][d.Final] = d.ID
 		r.history.Deliveries = append(r.history.Deliveries, check.Delivery{Process: p.id, ID: d.ID, Final: d.Final, At: r.net.Now()})
 	}
-	if !p.dead && d.Final <= p.applied.Final {
+	if !p.dead && own.Final <= p.applied.Final {
 		r.errs = append(r.errs, fmt.Errorf("process %d delivers %v at %d again", p.id, d.ID, d.Final))
 	}
-	p.applied = d.Position()
+	p.applied = own
 }
 
 // agrees: what a process delivers that has lost its seat is what others deliver.
@@ -107,8 +110,9 @@ func (p *tramProcess) keepUp(out *tram.Output) {
 		if err != nil {
 			continue
 		}
+		upTo := at.Of("").Final + generationStep*multicast.Timestamp(p.generation)
 		for _, d := range r.history.Deliveries {
-			if d.Process == id && d.Final <= at.Of("").Final && r.places[p.id][d.Final] == (multicast.MessageID{}) {
+			if d.Process == id && d.Final <= upTo && r.places[p.id][d.Final] == (multicast.MessageID{}) {
 				r.places[p.id][d.Final] = d.ID
 				r.history.Deliveries = append(r.history.Deliveries, check.Delivery{Process: p.id, ID: d.ID, Final: d.Final, At: r.net.Now()})
 			}
@@ -194,6 +198,7 @@ func (p *tramProcess) revive() {
 // come to nothing.
 func (p *tramProcess) reboot(amnesiac bool) {
 	next := &tramProcess{run: p.run, id: p.id, node: p.node, group: p.group, life: p.life + 1, seq: p.seq, tramDisk: p.tramDisk}
+	next.generation, next.returned = p.generation, p.returned
 	next.unsynced = nil
 	if err := next.start(amnesiac); err != nil {
 		p.run.errs = append(p.run.errs, err)
@@ -230,6 +235,7 @@ func (r *tramRun) replaceProcess(p *tramProcess) {
 		}
 	}
 	next := &tramProcess{run: r, id: p.id, node: seat.Node, group: p.group, life: seat.Life, seq: p.seq}
+	next.generation = p.generation
 	if err := next.start(true); err != nil {
 		r.errs = append(r.errs, err)
 	}

@@ -33,7 +33,9 @@ type tramConfig struct {
 	restart          int           // weight: processes stop, and run again
 	replace          int           // weight: another node takes over the seat of a process, which may still run
 	syncMax          time.Duration // a sync takes up to this time
-	upper            *heronRun     // nil: deliveries are not executed
+	barrierAt        time.Duration // a barrier is multicast, and the tree changes behind it; 0: none
+	nextParents      map[multicast.GroupID]multicast.GroupID
+	upper            *heronRun // nil: deliveries are not executed
 }
 
 // tramReach counts the situations that the seeds of a test have reached.
@@ -63,6 +65,7 @@ type tramProcess struct {
 	seq         uint64
 	upper       *heronProcess // nil: nobody executes the deliveries
 	tramDisk
+	tramSeal
 }
 
 type tramRun struct {
@@ -81,6 +84,7 @@ type tramRun struct {
 	deliveries []tramDelivery
 	nodes      map[fabric.NodeID]multicast.ProcessID
 	seats      []tram.Seat
+	generation int // of the tree
 	places     map[multicast.ProcessID]map[multicast.Timestamp]multicast.MessageID
 }
 
@@ -109,6 +113,9 @@ func runTram(cfg tramConfig, reach *tramReach) error {
 		}
 	}
 	r.load()
+	if cfg.barrierAt > 0 {
+		r.net.Schedule(cfg.barrierAt, r.barrier)
+	}
 	if cfg.faultEvery > 0 {
 		r.scheduleFault()
 	}
@@ -167,7 +174,7 @@ func (p *tramProcess) wake() {
 
 // begin does a step: rights change at once, and operations leave later.
 func (p *tramProcess) begin() {
-	if !p.up {
+	if p.retires() {
 		return
 	}
 	if p.pausedUntil > p.run.net.Now() {
@@ -185,6 +192,7 @@ func (p *tramProcess) begin() {
 	}
 	p.core.Step(&p.in, out)
 	p.in = tram.Input{}
+	p.seal(out)
 	if p.upper != nil {
 		p.upper.step(out, ends)
 	}
@@ -303,13 +311,18 @@ func (r *tramRun) multicast() {
 		payload = r.upper.payload(r.rng, dest)
 	}
 	m := multicast.Message{ID: multicast.MessageID{Sender: p.id, Seq: p.seq}, Dest: dest, Payload: payload}
-	r.multicasts[m.ID] = len(r.history.Multicasts)
-	r.history.Multicasts = append(r.history.Multicasts, check.Multicast{ID: m.ID, Dest: dest, At: r.net.Now()})
-	p.in.Proposed = append(p.in.Proposed, m)
+	r.propose(p, m)
 	if r.rng.IntN(10) == 0 {
 		p.in.Proposed = append(p.in.Proposed, m) // a repeated proposal counts once
 	}
 	p.wake()
+}
+
+// propose gives a message to its sender.
+func (r *tramRun) propose(p *tramProcess, m multicast.Message) {
+	r.multicasts[m.ID] = len(r.history.Multicasts)
+	r.history.Multicasts = append(r.history.Multicasts, check.Multicast{ID: m.ID, Dest: m.Dest, At: r.net.Now()})
+	p.in.Proposed = append(p.in.Proposed, m)
 }
 
 func (r *tramRun) scheduleFault() {
@@ -409,6 +422,10 @@ func (r *tramRun) heal() {
 
 // complete reports whether all messages are delivered and no process waits.
 func (r *tramRun) complete() bool {
+	if r.barrierAt > 0 && r.generation == 0 {
+		r.changeTree()
+		return false
+	}
 	type place struct {
 		process multicast.ProcessID
 		id      multicast.MessageID
@@ -466,7 +483,9 @@ func (r *tramRun) judge(reach *tramReach) error {
 	reach.tramRestarts.add(&r.reach.tramRestarts)
 	found := slices.Concat(check.Integrity(h), check.PrefixOrder(h), check.AcyclicOrder(h), check.Agreement(h), check.Validity(h))
 	r.errs = append(r.errs, r.samePlaces()...)
-	r.errs = append(r.errs, r.strangers()...)
+	if r.generation == 0 {
+		r.errs = append(r.errs, r.strangers()...) // the groups on the way change with the tree
+	}
 	if r.upper != nil {
 		r.errs = append(r.errs, r.upper.judge()...)
 	}

@@ -113,3 +113,27 @@ func tramRestart(t *testing.T, count uint64, sync bool, reached ...string) {
 		require.Positive(t, reach.Reborn)
 	}
 }
+
+// TestTramBarrier: a barrier drains the tree amid all faults, and another tree goes on behind it. What was
+// ordered before it comes before it everywhere, and the rest is multicast again.
+func TestTramBarrier(t *testing.T) {
+	var reach tramReach
+	seeds(t, 60, func(seed uint64) error {
+		cfg := tramFaults(seed)
+		if seed%2 == 0 {
+			cfg = tramRestartsOf(seed, seed%4 == 0)
+		}
+		rng := rand.New(rand.NewPCG(seed, 14))
+		cfg.barrierAt = time.Duration(rng.Int64N(int64(cfg.every) * int64(cfg.messages)))
+		cfg.nextParents = map[multicast.GroupID]multicast.GroupID{}
+		order := rng.Perm(len(cfg.groups))
+		for i := 1; i < len(order); i++ {
+			cfg.nextParents[cfg.groups[order[i]].ID] = cfg.groups[order[rng.IntN(i)]].ID
+		}
+		return runTram(cfg, &reach)
+	})
+	t.Logf("reached: %+v", reach)
+	if *oneSeed == 0 && *seedCount == 0 {
+		require.Positive(t, reach.returned)
+	}
+}

@@ -276,6 +276,8 @@ func (c *Core) waits() bool {
 		return false // it cannot lead
 	case c.lost:
 		return true
+	case l.state.sealed:
+		return c.uneven()
 	}
 	for _, p := range c.ids {
 		if _, _, ok := c.next(l.state, p); ok {

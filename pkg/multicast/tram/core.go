@@ -32,9 +32,12 @@ type Output struct {
 	Deliveries []multicast.Delivery // Final is the place in the log of this group, and of this group alone
 	// Behind, if not empty: this process needs deliveries up to here that others have forgotten. It must be given
 	// the state of another member (State, Adopt).
-	Behind  multicast.Progress
-	Retired bool          // another process has the seat of this one: it does nothing any more
-	Wake    time.Duration // the latest time of the next step; 0: when something happens
+	Behind multicast.Progress
+	// Returned are messages of this process that a barrier has cut off (barrier.go): they are not delivered.
+	Returned []multicast.Message
+	Sealed   bool          // this process has delivered a barrier, and delivers nothing more
+	Retired  bool          // another process has the seat of this one: it does nothing any more
+	Wake     time.Duration // the latest time of the next step; 0: when something happens
 }
 
 // Reset empties out for reuse.
@@ -42,7 +45,8 @@ func (out *Output) Reset() {
 	clear(out.Records)
 	clear(out.Ops)
 	clear(out.Deliveries)
-	*out = Output{Records: out.Records[:0], Rights: out.Rights[:0], Ops: out.Ops[:0], Deliveries: out.Deliveries[:0]}
+	clear(out.Returned)
+	*out = Output{Records: out.Records[:0], Rights: out.Rights[:0], Ops: out.Ops[:0], Deliveries: out.Deliveries[:0], Returned: out.Returned[:0]}
 }
 
 // Stats count the work of a process.
@@ -213,13 +217,17 @@ func (c *Core) Pending() (count int) {
 
 // Validate says why m cannot be multicast, or nil.
 func (c *Core) Validate(m *multicast.Message) error {
-	if err := m.Validate(); err != nil {
+	plain := *m
+	if plain.Order == Barrier {
+		plain.Order = multicast.Acyclic
+	}
+	if err := plain.Validate(); err != nil {
 		return err
 	}
 	if c.tree.lca(m.Dest) == nil {
 		return fmt.Errorf("tram: message %v: one of the destinations %v is no group", m.ID, m.Dest)
 	}
-	if m.ID.Sender != c.cfg.Self || m.Order != multicast.Acyclic || m.After != 0 || m.Durable && !c.cfg.Sync {
+	if m.ID.Sender != c.cfg.Self || !c.orderable(m) || m.After != 0 || m.Durable && !c.cfg.Sync {
 		return fmt.Errorf("tram: message %v: process %d sends its own messages, with acyclic order, without a bound, and durably in mode sync only", m.ID, c.cfg.Self)
 	}
 	room := c.cfg.SlotSize - wordSize - bodyHeader - entryOverhead(c.widest()) - messageOverhead(len(m.Dest))
@@ -275,6 +283,7 @@ func (c *Core) Step(in *Input, out *Output) {
 	c.watch()
 	c.say()
 	c.flushLog()
+	out.Sealed = c.ledger.state.sealed
 	if c.behind > c.ledger.applied || c.mute {
 		out.Behind = multicast.UpTo(multicast.Position{Final: multicast.Timestamp(c.behind)})
 	}
@@ -338,6 +347,10 @@ func (c *Core) propose(m *multicast.Message) {
 	if f == nil {
 		f = c.newFlow(lca, clientRegion)
 		c.clients[lca.ID] = f
+	}
+	if f.sealed || c.ledger.state.sealed {
+		c.out.Returned = append(c.out.Returned, *m)
+		return
 	}
 	f.add(f.last()+1, m, c.now)
 }

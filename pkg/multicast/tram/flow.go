@@ -16,6 +16,7 @@ type flow struct {
 	taken   uint64   // the group has ordered the first so many entries
 	entries [][]byte // those behind
 	copies  []*copyOf
+	sealed  bool          // the group orders nothing more
 	since   time.Duration // when the group last took something, or had nothing to take
 }
 

@@ -87,7 +87,10 @@ func appendVote(b []byte, n uint64, v *vote) []byte {
 func (c *Core) appendLedger(b []byte) []byte {
 	l := &c.ledger
 	b = le.AppendUint64(le.AppendUint64(b, l.base), l.gone)
-	b = le.AppendUint64(b, l.first.parent)
+	b = append(le.AppendUint64(b, l.first.parent), 0)
+	if l.first.sealed {
+		b[len(b)-1] = 1
+	}
 	for _, p := range c.ids {
 		b = le.AppendUint64(b, l.first.clients[p])
 	}
@@ -211,7 +214,7 @@ func (c *Core) replayVote(r *reader) error {
 func (c *Core) replayLedger(r *reader) error {
 	l := &c.ledger
 	l.base, l.gone, l.first, c.votes = r.uint64(), r.uint64(), newPositions(), map[uint64]*vote{}
-	l.first.parent = r.uint64()
+	l.first.parent, l.first.sealed = r.uint64(), r.take(1)[0] != 0
 	for _, p := range c.ids {
 		l.first.clients[p] = r.uint64()
 	}

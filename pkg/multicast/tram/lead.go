@@ -126,7 +126,7 @@ func (c *Core) order() {
 // take orders the next message of a source, if there is one and there is room.
 func (c *Core) take(from multicast.ProcessID) bool {
 	l := &c.ledger
-	if l.last() >= c.decided+uint64(c.cfg.Slots) || len(l.entries) >= c.cfg.Keep {
+	if l.tail.sealed || l.last() >= c.decided+uint64(c.cfg.Slots) || len(l.entries) >= c.cfg.Keep {
 		return false
 	}
 	index, m, ok := c.next(l.tail, from)
@@ -285,7 +285,9 @@ func (c *Core) apply(e *entry) {
 	c.secure(l.applied, e)
 	if e.message.To(c.group.ID) && l.applied > c.skip && !c.mute {
 		c.delivered = multicast.Position{Final: multicast.Timestamp(l.applied), ID: e.message.ID}
-		c.out.Deliveries = append(c.out.Deliveries, multicast.Delivery{Message: e.message, Final: multicast.Timestamp(l.applied)})
+		d := multicast.Delivery{Message: e.message, Final: multicast.Timestamp(l.applied)}
+		d.Order = multicast.Acyclic
+		c.out.Deliveries = append(c.out.Deliveries, d)
 	}
 	for _, p := range e.children {
 		c.child(p.group).add(p.index, &e.message, c.now)

@@ -13,6 +13,7 @@ type positions struct {
 	clients  map[multicast.ProcessID]uint64
 	parent   uint64
 	children map[multicast.GroupID]uint64
+	sealed   bool // by a barrier
 }
 
 func newPositions() *positions {
@@ -20,7 +21,7 @@ func newPositions() *positions {
 }
 
 func (p *positions) clone() *positions {
-	return &positions{clients: maps.Clone(p.clients), parent: p.parent, children: maps.Clone(p.children)}
+	return &positions{clients: maps.Clone(p.clients), parent: p.parent, children: maps.Clone(p.children), sealed: p.sealed}
 }
 
 // ordered is how many entries of a source are ordered.
@@ -41,6 +42,7 @@ func (p *positions) add(e *entry) {
 	for _, c := range e.children {
 		p.children[c.group] = c.index
 	}
+	p.sealed = p.sealed || e.message.Order == Barrier
 }
 
 // follows reports whether e can be next behind the prefix of p: it takes the next entry of its source, and
@@ -49,7 +51,7 @@ func (p *positions) add(e *entry) {
 func (c *Core) follows(p *positions, e *entry) bool {
 	last := p.ordered(e.from)
 	newLife := e.from != 0 && e.index > last && e.index == firstOf(lifeOf(e.index))
-	if e.index != last+1 && !newLife || !c.acceptable(e.from, &e.message) {
+	if p.sealed || e.index != last+1 && !newLife || !c.acceptable(e.from, &e.message) {
 		return false
 	}
 	return slices.Equal(e.children, c.childPositions(p, e.message.Dest))
@@ -69,7 +71,7 @@ func (c *Core) childPositions(p *positions, dest []multicast.GroupID) (all []chi
 // as its lca, or through the parent.
 func (c *Core) acceptable(from multicast.ProcessID, m *multicast.Message) bool {
 	lca := c.tree.lca(m.Dest)
-	if lca == nil || c.tree.of[m.ID.Sender] == nil {
+	if lca == nil || c.tree.of[m.ID.Sender] == nil || !c.orderable(m) {
 		return false
 	}
 	if from == 0 {

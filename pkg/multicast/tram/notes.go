@@ -59,7 +59,9 @@ func (c *Core) hear() {
 			c.learnLosses(&n)
 		}
 		if f := c.clients[of.ID]; f != nil {
-			f.credit(n.taken, c.now)
+			if f.credit(n.taken, c.now); n.sealed {
+				c.giveBack(f)
+			}
 		}
 		for _, f := range c.children {
 			if f.to == of {
@@ -118,6 +120,10 @@ func (c *Core) wanted(p *peer) (n note, urgent bool) {
 	if c.role == leader || p.heard.wait > 0 && taken >= p.heard.wait {
 		n.taken = max(n.taken, taken)
 	}
+	if c.ledger.state.sealed && (taken > 0 || p.heard.wait > 0) {
+		n.sealed, n.taken = true, max(n.taken, taken)
+		urgent = urgent || !p.said.sealed
+	}
 	if up && (c.role == leader || p.heard.waitUp > 0 && fromUp >= p.heard.waitUp) {
 		n.fromUp = max(n.fromUp, fromUp)
 	}
@@ -151,7 +157,9 @@ const pokeEvery = 4
 
 // poke has the note to a peer written again while its group leaves something lying.
 func (c *Core) poke(p *peer) {
-	if p.said.wait <= p.heard.taken && p.said.waitUp <= p.heard.fromUp {
+	at := c.tree.of[p.id]
+	waits := func(f *flow, said uint64) bool { return f != nil && len(f.entries) > 0 && said > 0 }
+	if !waits(c.clients[at.ID], p.said.wait) && !(at.parent == c.group && waits(c.child(at.ID), p.said.waitUp)) {
 		p.poke = 0
 		return
 	}

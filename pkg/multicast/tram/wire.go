@@ -23,6 +23,8 @@ const (
 	startWord  = 16
 	noteHeader = 96
 	noteSize   = noteHeader + 4*maxMembers
+	flagLost   = 1
+	flagSealed = 2
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -84,7 +86,11 @@ type childPosition struct {
 func appendMessage(b []byte, m *multicast.Message) []byte {
 	b = le.AppendUint32(b, uint32(m.ID.Sender))
 	b = le.AppendUint64(b, m.ID.Seq)
-	b = le.AppendUint16(b, uint16(len(m.Dest)))
+	count := uint16(len(m.Dest))
+	if m.Order == Barrier {
+		count |= barrierFlag
+	}
+	b = le.AppendUint16(b, count)
 	for _, g := range m.Dest {
 		b = le.AppendUint16(b, uint16(g))
 	}
@@ -131,6 +137,8 @@ func (r *reader) uint64() uint64 { return le.Uint64(r.take(8)) }
 func (r *reader) message() (m multicast.Message) {
 	m.ID.Sender, m.ID.Seq = multicast.ProcessID(r.uint32()), r.uint64()
 	count := int(r.uint16())
+	barrier := count&barrierFlag != 0
+	count &^= barrierFlag
 	if 2*count > len(r.b) {
 		r.ok = false
 		return m
@@ -139,6 +147,9 @@ func (r *reader) message() (m multicast.Message) {
 		m.Dest = append(m.Dest, multicast.GroupID(r.uint16()))
 	}
 	m.Payload = slices.Clone(r.b)
+	if r.ok = r.ok && m.Validate() == nil; barrier {
+		m.Order = Barrier
+	}
 	return m
 }
 
@@ -146,7 +157,7 @@ func (r *reader) message() (m multicast.Message) {
 func decodeMessage(content []byte) (m multicast.Message, ok bool) {
 	r := reader{b: content, ok: true}
 	m = r.message()
-	return m, r.ok && m.Validate() == nil
+	return m, r.ok
 }
 
 // encode makes the slot of an entry.
@@ -179,7 +190,7 @@ func decodeEntry(slot []byte, n uint64) (e *entry, ts uint32, ok bool) {
 	e.message = r.message()
 	e.slot = slices.Clone(slot[:wordSize+bodyHeader+len(content)])
 	le.PutUint32(e.slot[4:], 0)
-	return e, ts, r.ok && e.message.Validate() == nil
+	return e, ts, r.ok
 }
 
 // note is a message from one process to another one: the paper's propose and answer, and the credits. The
@@ -187,6 +198,7 @@ func decodeEntry(slot []byte, n uint64) (e *entry, ts uint32, ok bool) {
 type note struct {
 	life       uint32 // of the sender
 	lost       bool   // the sender has lost its memory and has no vote yet (amnesia.go)
+	sealed     bool   // the sender has applied a barrier: taken will not grow
 	ask        uint32 // propose: the sender wants to lead with this timestamp
 	askFor     uint32 // the latest loss of the receiver that the sender knew when it chose ask
 	promised   uint32 // answer: the highest timestamp that the sender has granted
@@ -211,11 +223,14 @@ func (n *note) encode() []byte {
 	if n.losses != [maxMembers]uint32{} {
 		size = noteSize
 	}
-	lost := uint32(0)
+	flags := uint32(0)
 	if n.lost {
-		lost = 1
+		flags |= flagLost
 	}
-	for _, v := range []uint32{size, n.life, lost, n.ask, n.askFor, n.promised, n.promisedTo, 0} {
+	if n.sealed {
+		flags |= flagSealed
+	}
+	for _, v := range []uint32{size, n.life, flags, n.ask, n.askFor, n.promised, n.promisedTo, 0} {
 		b = le.AppendUint32(b, v)
 	}
 	b = append(b, 0, 0, 0, 0) // words at addresses that are divisible by eight
@@ -236,7 +251,8 @@ func decodeNote(b []byte) (n note, ok bool) {
 		return n, false
 	}
 	n = note{
-		life: le.Uint32(b[8:]), lost: le.Uint32(b[12:]) != 0, ask: le.Uint32(b[16:]), askFor: le.Uint32(b[20:]),
+		life: le.Uint32(b[8:]), lost: le.Uint32(b[12:])&flagLost != 0, sealed: le.Uint32(b[12:])&flagSealed != 0,
+		ask: le.Uint32(b[16:]), askFor: le.Uint32(b[20:]),
 		promised: le.Uint32(b[24:]), promisedTo: le.Uint32(b[28:]),
 		applied: le.Uint64(b[40:]), covered: le.Uint64(b[48:]), stored: le.Uint64(b[56:]), taken: le.Uint64(b[64:]),
 		fromUp: le.Uint64(b[72:]), wait: le.Uint64(b[80:]), waitUp: le.Uint64(b[88:]),
