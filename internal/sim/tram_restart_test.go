@@ -91,7 +91,8 @@ func (p *tramProcess) agrees(d multicast.Delivery) {
 	}
 }
 
-// keepUp saves the state machine now and then, and gives a process that is behind the state of another member.
+// keepUp saves the state machine now and then, and gives a process that is behind the state of another
+// member.
 func (p *tramProcess) keepUp(out *tram.Output) {
 	r := p.run
 	if p.run.core.Sync && r.rng.IntN(3) == 0 {
@@ -135,7 +136,8 @@ func (r *tramRun) voters(p *tramProcess) (count int) {
 	return count
 }
 
-// stop ends a process with its memory. Of the records that are on the way to the disk the first ones get there.
+// stop ends a process with its memory. Of the records that are on the way to the disk the first ones get
+// there.
 func (p *tramProcess) stop() {
 	r := p.run
 	p.up, p.busy = false, false
@@ -194,8 +196,8 @@ func (p *tramProcess) revive() {
 	p.reboot(true)
 }
 
-// reboot begins the next life of a process, which is a new process for the simulator: steps of the life before
-// come to nothing.
+// reboot begins the next life of a process, which is a new process for the simulator: steps of the life
+// before come to nothing.
 func (p *tramProcess) reboot(amnesiac bool) {
 	next := &tramProcess{run: p.run, id: p.id, node: p.node, group: p.group, life: p.life + 1, seq: p.seq, tramDisk: p.tramDisk}
 	next.generation, next.returned = p.generation, p.returned
@@ -205,8 +207,8 @@ func (p *tramProcess) reboot(amnesiac bool) {
 	}
 }
 
-// replaceProcess gives the seat of a process to another node, which knows nothing. The process before may still
-// run, and hears of it later or never.
+// replaceProcess gives the seat of a process to another node, which knows nothing. The process before may
+// still run, and hears of it later or never.
 func (r *tramRun) replaceProcess(p *tramProcess) {
 	if r.voters(p)-1 < p.group.Quorum() || p.returns || p.up && p.core.Amnesiac() {
 		return

@@ -13,10 +13,10 @@ import (
 // what comes next.
 //
 //	B1  A group that has a barrier in its log orders nothing more (take), and no new leader does (follows).
-//	B2  The barrier reaches each group through its parent, behind all that the parent has ordered. So a message
-//	    of an lca that is ordered before the barrier there is before it in all groups on the way, and all its
-//	    destinations deliver it before the barrier: the barrier drains the tree. A message that is not ordered
-//	    before it at the lca is ordered nowhere.
+//	B2  The barrier reaches each group through its parent, behind all that the parent has ordered. So a
+//	    message of an lca that is ordered before the barrier there is before it in all groups on the way,
+//	    and all its destinations deliver it before the barrier: the barrier drains the tree. A message that
+//	    is not ordered before it at the lca is ordered nowhere.
 //	B3  All members of a group that have applied the barrier say the same of how much of a client is ordered
 //	    (note.taken with note.sealed). The client gets back the rest (Output.Returned). None of that is ever
 //	    delivered by this order, so it may be multicast in the next one.

@@ -26,20 +26,20 @@ type Config struct {
 	// RetryAfter is after how long a broken queue is reset. 0: 1 ms.
 	RetryAfter time.Duration
 	Seed       uint64 // of waiting times
-	// Sync: what this process holds is on its disk before it counts, and an entry on the disks of a quorum before
-	// it is delivered. Without it no step has records: a process that restarts is Amnesiac.
+	// Sync: what this process holds is on its disk before it counts, and an entry on the disks of a quorum
+	// before it is delivered. Without it no step has records: a process that restarts is Amnesiac.
 	Sync bool
 	// CheckpointMin is how many bytes of records a checkpoint replaces at least. 0: 1 MiB.
 	CheckpointMin int
 	// Life numbers the lives of the process: 0 is the first, and each restart has a higher one.
 	Life uint32
-	// Amnesiac: what this process has said in earlier lives may be lost, or the process takes a seat over. It has
-	// no vote until it has caught up.
+	// Amnesiac: what this process has said in earlier lives may be lost, or the process takes a seat over. It
+	// has no vote until it has caught up.
 	Amnesiac bool
 	// Delivered is the durable progress of the state machine at the start. It is not delivered again.
 	Delivered multicast.Progress
-	// Seats are the processes that have moved to other nodes since the beginning, this one included. A process
-	// runs on the node with its own number otherwise.
+	// Seats are the processes that have moved to other nodes since the beginning, this one included. A
+	// process runs on the node with its own number otherwise.
 	Seats []Seat
 }
 

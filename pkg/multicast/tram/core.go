@@ -21,8 +21,8 @@ type Input struct {
 	Lead        bool               // this process is to lead its group from now on
 }
 
-// Output has the effects that a step asks for, in this order: records, rights, operations, deliveries. There is
-// one gate: the records must be in the log, and with Sync on disk, before the rest leaves.
+// Output has the effects that a step asks for, in this order: records, rights, operations, deliveries. There
+// is one gate: the records must be in the log, and with Sync on disk, before the rest leaves.
 type Output struct {
 	Records    [][]byte
 	Checkpoint bool // the first record stands for all records before it
@@ -30,8 +30,8 @@ type Output struct {
 	Rights     []fabric.Right
 	Ops        []fabric.Op
 	Deliveries []multicast.Delivery // Final is the place in the log of this group, and of this group alone
-	// Behind, if not empty: this process needs deliveries up to here that others have forgotten. It must be given
-	// the state of another member (State, Adopt).
+	// Behind, if not empty: this process needs deliveries up to here that others have forgotten. It must be
+	// given the state of another member (State, Adopt).
 	Behind multicast.Progress
 	// Returned are messages of this process that a barrier has cut off (barrier.go): they are not delivered.
 	Returned []multicast.Message

@@ -6,8 +6,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Delay says that messages wait for a group. TRAM is not genuine inside its tree: a message passes all groups on
-// the ways from its lca to its destinations, and so a group that hangs holds up messages that are not for it.
+// Delay says that messages wait for a group. TRAM is not genuine inside its tree: a message passes all groups
+// on the ways from its lca to its destinations, and so a group that hangs holds up messages that are not for
+// it.
 type Delay struct {
 	Group   multicast.GroupID
 	Waiting int           // messages that this process or its group has for the group, and that it has not ordered
@@ -16,8 +17,8 @@ type Delay struct {
 	Full    bool          // so many wait that this process's group orders nothing more that goes there
 }
 
-// Delays are the groups that leave something lying: those to which this process multicasts, and the children of
-// its group. The parent's view of a child is that of the whole subtree: nothing reaches it on another way.
+// Delays are the groups that leave something lying: those to which this process multicasts, and the children
+// of its group. The parent's view of a child is that of the whole subtree: nothing reaches it on another way.
 func (c *Core) Delays() (all []Delay) {
 	for _, g := range c.cfg.Groups {
 		var d Delay

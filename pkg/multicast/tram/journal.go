@@ -245,7 +245,8 @@ func (c *Core) replayLedger(r *reader) error {
 	return nil
 }
 
-// restore ends the replay: entries that are known to be decided are applied, and the memory holds what it held.
+// restore ends the replay: entries that are known to be decided are applied, and the memory holds what it
+// held.
 func (c *Core) restore() {
 	l := &c.ledger
 	c.delivered = c.cfg.Delivered.Of("")

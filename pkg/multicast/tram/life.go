@@ -43,8 +43,8 @@ func (c *Core) eachLane(p *peer, change func(*lane.Lane)) {
 	}
 }
 
-// seat moves a process to another node: the rights of the node before go, and so the process that may still run
-// there writes here no more.
+// seat moves a process to another node: the rights of the node before go, and so the process that may still
+// run there writes here no more.
 func (c *Core) seat(s Seat) {
 	p := c.peers[s.Process]
 	if p == nil || s.Life <= p.life || s.Life > maxLife || s.Node == 0 {

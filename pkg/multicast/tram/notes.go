@@ -151,8 +151,8 @@ func (c *Core) overdue(f *flow, before uint64) uint64 {
 	return f.taken + 1
 }
 
-// pokeEvery is after how many times SuspectAfter a note that says that this process waits is written again: its
-// receiver may have restarted since, without a trace of this process.
+// pokeEvery is after how many times SuspectAfter a note that says that this process waits is written again:
+// its receiver may have restarted since, without a trace of this process.
 const pokeEvery = 4
 
 // poke has the note to a peer written again while its group leaves something lying.

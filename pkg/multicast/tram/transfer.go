@@ -7,14 +7,14 @@ import (
 )
 
 // State is the state that another member needs beside the state machine, when it is new or too far behind
-// (Output.Behind). It fits to the state machine at the moment when everything that has been stepped is durable
-// and applied.
+// (Output.Behind). It fits to the state machine at the moment when everything that has been stepped is
+// durable and applied.
 func (c *Core) State() []byte { return c.appendLedger(nil) }
 
-// Adopt gives the record that must replace all records of this process once the state machine is replaced, and
-// the progress of that state machine. Then the process starts anew, as a new life that has lost nothing, with
-// both. This process keeps its promises and the entries that it holds behind the state. An error says that this
-// state does not do: take another member's, or the same one's later.
+// Adopt gives the record that must replace all records of this process once the state machine is replaced,
+// and the progress of that state machine. Then the process starts anew, as a new life that has lost nothing,
+// with both. This process keeps its promises and the entries that it holds behind the state. An error says
+// that this state does not do: take another member's, or the same one's later.
 func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err error) {
 	cfg := c.cfg
 	cfg.Amnesiac = false

@@ -212,7 +212,8 @@ type note struct {
 	// of the sender's group. 0: it does not. A leader may stop before it has announced the entries that are
 	// taken.
 	wait, waitUp uint64
-	// losses of the members of the sender's group that the sender knows of (amnesia.go); to the same group only
+	// losses of the members of the sender's group that the sender knows of (amnesia.go); to the same group
+	// only
 	losses [maxMembers]uint32
 }
 
