@@ -241,3 +241,31 @@ func TestSeats(t *testing.T) {
 	require.True(t, out.Retired)
 	require.Empty(t, out.Ops)
 }
+
+// TestPromiseIsRecorded before anybody hears of it.
+func TestPromiseIsRecorded(t *testing.T) {
+	c := rebornCore(t, 0, nil)
+	log := step(c, Input{}).Records
+	c.memory[regionOf(noteRegion, 41)].Store(0, (&note{ask: timestamp(2, 1)}).encode())
+	log = append(log, step(c, Input{}).Records...)
+	c = rebornCore(t, 1, nil, log...)
+	require.Equal(t, timestamp(2, 1), c.promised)
+}
+
+// TestAppliedIsRecorded: S4. Others have decided an entry that this process has not stored yet.
+func TestAppliedIsRecorded(t *testing.T) {
+	c := rebornCore(t, 0, nil)
+	log := step(c, Input{}).Records
+	e := from(30, 1, 1)
+	e.encode(1)
+	c.ledger.push(&e)
+	for _, p := range []multicast.ProcessID{41, 42} {
+		c.memory[regionOf(noteRegion, p)].Store(0, (&note{stored: 1}).encode())
+	}
+	out := step(c, Input{})
+	require.Len(t, out.Deliveries, 1)
+	at := multicast.UpTo(out.Deliveries[0].Position())
+	next := rebornCore(t, 1, func(cfg *Config) { cfg.Delivered = at }, append(log, out.Records...)...)
+	step(next, Input{})
+	require.Equal(t, uint64(1), next.ledger.applied)
+}

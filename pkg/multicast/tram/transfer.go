@@ -8,7 +8,7 @@ import (
 
 // State is the state that another member needs beside the state machine, when it is new or too far behind
 // (Output.Behind). It fits to the state machine at the moment when everything that has been stepped is
-// durable and applied.
+// durable and applied. A process that is behind must not give it.
 func (c *Core) State() []byte { return c.appendLedger(nil) }
 
 // Adopt gives the record that must replace all records of this process once the state machine is replaced,
