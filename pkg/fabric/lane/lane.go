@@ -113,7 +113,7 @@ func (s *Set) New(peer fabric.NodeID, region fabric.RegionID, owner Owner) *Lane
 }
 
 // Break treats the operations under way as failed, and has the lane reset before the next one. The peer has
-// restarted: what was executed is gone with its memory.
+// restarted: all effects are gone with its memory.
 func (l *Lane) Break() {
 	l.broken = true
 	for i := range l.flights {

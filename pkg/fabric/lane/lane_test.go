@@ -20,8 +20,8 @@ func ended(op fabric.Op) []fabric.Completion {
 	return []fabric.Completion{{Token: op.Token, Kind: op.Kind, Peer: op.Peer, Region: op.Region}}
 }
 
-// TestBreak: what is under way counts as failed, however it ends, and the next operation comes after a reset.
-// Move leads to another node.
+// TestBreak: operations under way count as failed, however they end, and the next operation comes after a
+// reset. Move leads to another node.
 func TestBreak(t *testing.T) {
 	s, end := NewSet(time.Millisecond), &counts{}
 	l := s.New(7, 1, end)

@@ -8,7 +8,7 @@ import (
 
 // # Loss of memory
 //
-// A process that starts with Config.Amnesiac may lack what it has said in its earlier lives: its grants, and
+// A process that starts with Config.Amnesiac may lack its words of earlier lives: its grants, and
 // entries that it held. In mode memory each restart is such a loss; in mode sync the loss of a disk is. The
 // process is lost then, until it holds everything again.
 //
@@ -21,7 +21,7 @@ import (
 //	L4  Each note within a group names the latest losses that its sender knows. A grant of a process counts
 //	    for a candidate only if the candidate knows of no later loss of that process (granted).
 //	L5  If the logs of all members were read, the most advanced one counts, as if all remembered. This loses
-//	    what only lost memories held; without it the group would stand still for ever.
+//	    the entries that only lost memories held; without it the group would stand still for ever.
 //
 // Claim: without L5, an entry that was decided is in the log of each later leader (G4 with losses).
 //
@@ -52,7 +52,7 @@ func (c *Core) lossOf(p multicast.ProcessID) uint32 {
 	return c.losses[slices.Index(c.group.Members, p)]
 }
 
-// learnLosses takes over what a member knows of losses. Of its own losses each process knows best.
+// learnLosses takes over the losses that a member knows. Of its own losses each process knows best.
 func (c *Core) learnLosses(n *note) {
 	for i, loss := range n.losses {
 		if i < len(c.members) && i != c.index && loss <= maxLife {
@@ -69,8 +69,8 @@ func (c *Core) isLost(m *member) bool {
 	return c.peers[m.id].heard.lost
 }
 
-// store takes in what the leader that this process follows has written into its log. In mode sync the entries
-// are recorded, and the note that they are stored leaves when they are on disk.
+// store takes in the entries that the leader of this process has written into its log. In mode sync the
+// entries are recorded, and the note that they are stored leaves when they are on disk.
 func (c *Core) store() {
 	if !c.cfg.Sync && !c.lost || c.promised == 0 {
 		return

@@ -9,8 +9,8 @@ import (
 // # Barriers
 //
 // A barrier is the last message of this order: it goes to all groups, and no group orders anything behind it.
-// The next order begins there, with another tree, or with another protocol: the payload of the barrier says
-// what comes next.
+// The next order begins there, with another tree, or with another protocol: the payload of the barrier
+// names it.
 //
 //	B1  A group that has a barrier in its log orders nothing more (take), and no new leader does (follows).
 //	B2  The barrier reaches each group through its parent, behind all that the parent has ordered. So a
@@ -48,7 +48,7 @@ func (c *Core) orderable(m *multicast.Message) bool {
 	return m.Order == multicast.Acyclic || m.Order == Barrier && slices.Equal(m.Dest, c.allGroups())
 }
 
-// giveBack returns what a group has not ordered before the barrier.
+// giveBack returns the messages that a group has not ordered before the barrier.
 func (c *Core) giveBack(f *flow) {
 	f.sealed = true
 	for i, slot := range f.entries {

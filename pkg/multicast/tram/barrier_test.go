@@ -29,7 +29,7 @@ func TestNothingBehindABarrier(t *testing.T) {
 	require.Error(t, c.Validate(&b), "a barrier goes to all groups")
 }
 
-// TestBarrierGivesBack what a group has not ordered (B3): no more and no less.
+// TestBarrierGivesBack all that a group has not ordered (B3), and no more.
 func TestBarrierGivesBack(t *testing.T) {
 	c := newTestCore(t, 30)
 	step(c, Input{Proposed: []multicast.Message{message(30, 1, 2), message(30, 2, 2), message(30, 3, 2)}})

@@ -105,7 +105,8 @@ func (c *Core) campaign() {
 	}
 }
 
-// mayLead reports whether the logs of enough members were read: of a quorum that remembers, or of all members.
+// mayLead reports whether the logs of enough members were read: of a quorum that remembers, or of all
+// members.
 func (c *Core) mayLead() bool {
 	all, remember := 0, 0
 	for _, m := range c.members {

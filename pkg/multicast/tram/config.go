@@ -26,14 +26,14 @@ type Config struct {
 	// RetryAfter is after how long a broken queue is reset. 0: 1 ms.
 	RetryAfter time.Duration
 	Seed       uint64 // of waiting times
-	// Sync: what this process holds is on its disk before it counts, and an entry on the disks of a quorum
-	// before it is delivered. Without it no step has records: a process that restarts is Amnesiac.
+	// Sync: each entry that this process holds is on its disk before it counts, and an entry on the disks of
+	// a quorum before it is delivered. Without it no step has records: a process that restarts is Amnesiac.
 	Sync bool
 	// CheckpointMin is how many bytes of records a checkpoint replaces at least. 0: 1 MiB.
 	CheckpointMin int
 	// Life numbers the lives of the process: 0 is the first, and each restart has a higher one.
 	Life uint32
-	// Amnesiac: what this process has said in earlier lives may be lost, or the process takes a seat over. It
+	// Amnesiac: the promises and entries of earlier lives may be lost, or the process takes a seat over. It
 	// has no vote until it has caught up.
 	Amnesiac bool
 	// Delivered is the durable progress of the state machine at the start. It is not delivered again.

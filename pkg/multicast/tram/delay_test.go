@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// TestDelays: a hung group is seen at those that send to it and at its parent, with the messages that only pass
-// it. Group 2 is on the way to group 4.
+// TestDelays: a hung group is seen at those that send to it and at its parent, with the messages that only
+// pass it. Group 2 is on the way to group 4.
 func TestDelays(t *testing.T) {
 	c := newTestCore(t, 10)
 	step(c, Input{Proposed: []multicast.Message{message(10, 1, 2), message(10, 2, 1, 4)}})

@@ -84,7 +84,7 @@
 // queues before the first operation, so that none of its earlier lives lands any more (fabric Q5).
 //
 // In mode sync (Config.Sync) each step has one gate: its records are on disk before rights change and
-// operations leave. The records are what the process has promised, and each entry of its log with its
+// operations leave. The records are the promises of the process, and each entry of its log with its
 // timestamp (journal.go).
 //
 //	S1  A member tells its leader up to where it has stored the log (note.stored), and in the same note the
@@ -97,8 +97,8 @@
 //	    grant names the life that it was given to: an answer to an earlier life counts for nothing (G1).
 //	S4  Before a member applies an entry it has recorded it (secure). So its log has all that its state
 //	    machine has, and the positions of inputs and children follow from it.
-//	S5  A process numbers the messages of a new life in each input anew (firstOf). What an earlier life has
-//	    written into the inputs of some members is ordered before them or never.
+//	S5  A process numbers the messages of a new life in each input anew (firstOf). Entries that an earlier
+//	    life has written into the inputs of some members is ordered before them or never.
 //
 // In mode memory nothing is recorded, and the delivery is one hop faster. A process that restarts has lost
 // its memory: amnesia.go has the rules and the proof.

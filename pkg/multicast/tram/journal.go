@@ -36,7 +36,7 @@ func (j *journal) record(b []byte) {
 	j.written += len(b)
 }
 
-// vow records what this process has promised.
+// vow records the promise of this process.
 func (c *Core) vow() {
 	if c.cfg.Sync && c.started {
 		c.log.record(c.appendVow([]byte{recordVow}))
@@ -67,8 +67,8 @@ func (c *Core) vote(n uint64, ts uint32, slot []byte) {
 	}
 }
 
-// secure records an entry that is decided before this process applies it: what the state machine holds, the
-// log holds. All later leaders have this entry, so it may carry the timestamp that was promised last.
+// secure records an entry that is decided before this process applies it: the log holds all that the state
+// machine holds. All later leaders have this entry, so it may carry the timestamp that was promised last.
 func (c *Core) secure(n uint64, e *entry) {
 	if c.cfg.Sync && c.started {
 		if v := c.votes[n]; v == nil || !bytes.Equal(v.slot, e.slot) {
@@ -83,7 +83,7 @@ func appendVote(b []byte, n uint64, v *vote) []byte {
 	return append(le.AppendUint32(b, uint32(len(v.slot))), v.slot...)
 }
 
-// appendLedger encodes the log as far as it is applied, and what the children have not taken.
+// appendLedger encodes the log as far as it is applied, and the entries that the children have not taken.
 func (c *Core) appendLedger(b []byte) []byte {
 	l := &c.ledger
 	b = le.AppendUint64(le.AppendUint64(b, l.base), l.gone)
@@ -115,7 +115,7 @@ func (c *Core) appendLedger(b []byte) []byte {
 	return b
 }
 
-// appendOwn encodes what a process keeps to itself, of entries behind a place.
+// appendOwn encodes the part of the state that a process keeps to itself, with entries behind a place.
 func (c *Core) appendOwn(b []byte, applied uint64) []byte {
 	b = c.appendVow(b)
 	for n := applied + 1; n <= applied+uint64(c.cfg.Slots); n++ {
@@ -210,7 +210,7 @@ func (c *Core) replayVote(r *reader) error {
 	return nil
 }
 
-// replayLedger restores what appendLedger has encoded. Its entries are applied at the first step.
+// replayLedger reads the encoding of appendLedger. Its entries are applied at the first step.
 func (c *Core) replayLedger(r *reader) error {
 	l := &c.ledger
 	l.base, l.gone, l.first, c.votes = r.uint64(), r.uint64(), newPositions(), map[uint64]*vote{}

@@ -35,8 +35,9 @@ func put(c *Core, n uint64, ts uint32, e entry) {
 
 func commit(c *Core, n uint64) { c.memory[logRegion].Store(0, le.AppendUint64(nil, n)) }
 
-// TestRestart: what a process held before it stopped is in its memory again, with the timestamps that it had.
-// What its state machine has is not delivered again, and a process that led does not lead any more.
+// TestRestart: the entries that a process held before it stopped are in its memory again, with their
+// timestamps. Those of its state machine are not delivered again, and a process that led does not lead any
+// more.
 func TestRestart(t *testing.T) {
 	c := rebornCore(t, 0, nil)
 	out := step(c, Input{})
@@ -81,7 +82,8 @@ func TestStoredIsOfTheLeader(t *testing.T) {
 	require.Equal(t, uint64(1), c.stored)
 }
 
-// TestDecidedIsStored: in mode sync a leader counts what members say that they hold, not what it has written.
+// TestDecidedIsStored: in mode sync a leader counts the entries that members say that they hold, not its
+// writes.
 func TestDecidedIsStored(t *testing.T) {
 	c := rebornCore(t, 0, nil)
 	step(c, Input{})
@@ -102,7 +104,7 @@ func TestDecidedIsStored(t *testing.T) {
 	require.Equal(t, uint64(1), c.decided)
 }
 
-// TestLostProcessGrants only what was asked for with the knowledge of its loss, and has a vote again when it
+// TestLostProcessGrants only timestamps of candidates that know of its loss, and has a vote again when it
 // holds the log of that term (L2, L3).
 func TestLostProcessGrants(t *testing.T) {
 	c := rebornCore(t, 3, func(cfg *Config) { cfg.Amnesiac = true })
@@ -162,7 +164,7 @@ func TestCheckpoint(t *testing.T) {
 	require.NotEmpty(t, step(next, Input{}).Behind, "the log does not hold any more what the state machine lacks")
 }
 
-// TestAdopt: a state does that is not behind, and the process keeps what it holds behind it.
+// TestAdopt: a state does that is not behind, and the process keeps its entries behind it.
 func TestAdopt(t *testing.T) {
 	c := rebornCore(t, 0, nil)
 	step(c, Input{})
@@ -218,7 +220,8 @@ func TestHostileRecords(t *testing.T) {
 	require.ErrorContains(t, c.Replay(records[0]), "Life 0")
 }
 
-// TestSeats: the rights of the node that ran a process before go, and the process that has lost its seat stops.
+// TestSeats: the rights of the node that ran a process before go, and the process that has lost its seat
+// stops.
 func TestSeats(t *testing.T) {
 	c := rebornCore(t, 0, nil)
 	step(c, Input{})

@@ -148,8 +148,8 @@ func (c *Core) take(from multicast.ProcessID) bool {
 	return true
 }
 
-// next gives the entry of a source that comes next behind a prefix, if it is there: the first one of a new life
-// of a client, or the one after the last.
+// next gives the entry of a source that comes next behind a prefix, if it is there: the first one of a new
+// life of a client, or the one after the last.
 func (c *Core) next(p *positions, from multicast.ProcessID) (index uint64, m multicast.Message, ok bool) {
 	index = p.ordered(from) + 1
 	if from != 0 {
@@ -231,8 +231,8 @@ func (c *Core) decide() {
 	}
 }
 
-// held is up to where a member holds the log for a leader: in mode sync durably, as it says itself. What is in
-// its memory is lost with its power.
+// held is up to where a member holds the log for a leader: in mode sync durably, as it says itself. Its
+// memory is lost with its power.
 func (c *Core) held(m *member) uint64 {
 	if c.cfg.Sync {
 		return min(c.peers[m.id].heard.stored, c.ledger.last())

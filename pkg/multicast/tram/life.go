@@ -22,7 +22,7 @@ func (c *Core) reborn(p *peer, life uint32) {
 	c.eachLane(p, (*lane.Lane).Break)
 }
 
-// eachLane breaks, or moves, all lanes to a process, and forgets what they have carried.
+// eachLane breaks, or moves, all lanes to a process, and forgets their operations.
 func (c *Core) eachLane(p *peer, change func(*lane.Lane)) {
 	change(p.lane)
 	at := c.tree.of[p.id]
