@@ -48,14 +48,14 @@ import (
 // storage", DISC 2017), with the losses in place of crash vectors.
 
 // lossOf is the latest life in which a member of the group has lost its memory; 0: none.
-func (c *Core) lossOf(p multicast.ProcessID) uint32 {
+func (c *durable) lossOf(p multicast.ProcessID) uint32 {
 	return c.losses[slices.Index(c.group.Members, p)]
 }
 
 // learnLosses takes over the losses that a member knows. Of its own losses each process knows best.
-func (c *Core) learnLosses(n *note) {
+func (c *durable) learnLosses(n *note) {
 	for i, loss := range n.losses {
-		if i < len(c.members) && i != c.index && loss <= maxLife {
+		if i < len(c.group.Members) && i != c.index && loss <= maxLife {
 			c.losses[i] = max(c.losses[i], loss)
 		}
 	}
@@ -71,7 +71,7 @@ func (c *Core) isLost(m *member) bool {
 
 // store takes in the entries that the leader of this process has written into its log. In mode sync the
 // entries are recorded, and the note that they are stored leaves when they are on disk.
-func (c *Core) store() {
+func (c *durable) store() {
 	if !c.cfg.Sync && !c.lost || c.promised == 0 {
 		return
 	}
@@ -91,7 +91,7 @@ func (c *Core) store() {
 }
 
 // remember is L3.
-func (c *Core) remember() {
+func (c *durable) remember() {
 	if !c.lost {
 		return
 	}

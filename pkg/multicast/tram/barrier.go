@@ -30,12 +30,12 @@ const Barrier multicast.Order = 0x80
 const barrierFlag = 1 << 15
 
 // NewBarrier makes a barrier of this process, to be proposed.
-func (c *Core) NewBarrier(seq uint64, payload []byte) multicast.Message {
+func (c *site) NewBarrier(seq uint64, payload []byte) multicast.Message {
 	return multicast.Message{ID: multicast.MessageID{Sender: c.cfg.Self, Seq: seq}, Dest: c.allGroups(), Order: Barrier, Payload: payload}
 }
 
 // allGroups are all groups, sorted.
-func (c *Core) allGroups() (all []multicast.GroupID) {
+func (c *site) allGroups() (all []multicast.GroupID) {
 	for _, g := range c.cfg.Groups {
 		all = append(all, g.ID)
 	}
@@ -44,12 +44,12 @@ func (c *Core) allGroups() (all []multicast.GroupID) {
 }
 
 // orderable reports whether a message may have its order: a barrier goes to all groups.
-func (c *Core) orderable(m *multicast.Message) bool {
+func (c *site) orderable(m *multicast.Message) bool {
 	return m.Order == multicast.Acyclic || m.Order == Barrier && slices.Equal(m.Dest, c.allGroups())
 }
 
 // giveBack returns the messages that a group has not ordered before the barrier.
-func (c *Core) giveBack(f *flow) {
+func (c *site) giveBack(f *flow) {
 	f.sealed = true
 	for i, slot := range f.entries {
 		content, _, _ := unseal(slot, f.taken+uint64(i)+1)

@@ -33,7 +33,7 @@ func (c *Core) grant() {
 
 // canRead reports whether a candidate finds all entries in this member's log that it has not applied and this
 // member has: otherwise it could not lead, and the right is not worth the leader that it would take it from.
-func (c *Core) canRead(m *member) bool {
+func (c *durable) canRead(m *member) bool {
 	applied := c.peers[m.id].heard.applied
 	if m.id == c.cfg.Self || applied >= c.ledger.applied {
 		return true

@@ -69,35 +69,30 @@ const (
 	leader
 )
 
-// Core is a process of TRAM. It never blocks and never fails.
-type Core struct {
+// site is the lowest layer: the configuration, the memory, the other processes, and the step.
+type site struct {
 	cfg   Config
 	tree  *tree
 	group *group
 	ids   []multicast.ProcessID // of all processes, by group
 	index int                   // among the members
+	peers map[multicast.ProcessID]*peer
 
 	memory  map[fabric.RegionID]fabric.Memory
 	scratch []byte
-	started bool
 	now     time.Duration
 	out     *Output
 	lanes   *lane.Set
+}
 
-	clients  map[multicast.GroupID]*flow // messages of this process, by lca
-	highest  uint64                      // sequence number that was proposed
-	children []*flow                     // messages of this group, by child
-	helped   map[*flow]uint64            // a follower forwards entries up to here
-
-	ledger   ledger
-	role     role
-	promised uint32 // the highest timestamp granted (the ballot that this member follows)
-	ts       uint32 // of the last attempt of this process to lead
-	decided  uint64 // a leader knows that a quorum holds the log up to here
-	start    uint64 // the log of a leader ended here when its term began
-
+// durable is the layer of the state that a log holds: the own log, promises and losses of memory.
+type durable struct {
+	site
+	started    bool
+	ledger     ledger
 	log        journal
 	votes      map[uint64]*vote // by number
+	promised   uint32           // the highest timestamp granted (the ballot that this member follows)
 	promisedTo uint32           // the life of the process that promised was granted to
 	stored     uint64           // entries up to here are decided, or held with the timestamp promised
 	lost       bool             // the memory is lost (amnesia.go)
@@ -108,9 +103,21 @@ type Core struct {
 	behind     uint64 // entries up to here come with the state of another member only
 	mute       bool   // nothing is delivered: there would be a gap
 	retired    bool
+}
 
+// Core is a process of TRAM. It never blocks and never fails.
+type Core struct {
+	durable
+	clients  map[multicast.GroupID]*flow // messages of this process, by lca
+	highest  uint64                      // sequence number that was proposed
+	children []*flow                     // messages of this group, by child
+	helped   map[*flow]uint64            // a follower forwards entries up to here
+
+	role    role
+	ts      uint32 // of the last attempt of this process to lead
+	decided uint64 // a leader knows that a quorum holds the log up to here
+	start   uint64 // the log of a leader ended here when its term began
 	members []*member
-	peers   map[multicast.ProcessID]*peer
 	oracle  oracle
 	stats   Stats
 }
@@ -125,13 +132,13 @@ func New(cfg Config) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Core{
-		cfg: cfg, tree: t, group: t.of[cfg.Self],
-		memory: map[fabric.RegionID]fabric.Memory{}, scratch: make([]byte, cfg.SlotSize),
-		lanes: lane.NewSet(cfg.RetryAfter), clients: map[multicast.GroupID]*flow{}, helped: map[*flow]uint64{},
-		ledger: ledger{first: newPositions(), state: newPositions(), own: t.of[cfg.Self].ID}, votes: map[uint64]*vote{}, peers: map[multicast.ProcessID]*peer{},
-		oracle: newOracle(cfg.SuspectAfter, cfg.Seed),
+	c := &Core{clients: map[multicast.GroupID]*flow{}, helped: map[*flow]uint64{}, oracle: newOracle(cfg.SuspectAfter, cfg.Seed)}
+	c.site = site{
+		cfg: cfg, tree: t, group: t.of[cfg.Self], peers: map[multicast.ProcessID]*peer{},
+		memory: map[fabric.RegionID]fabric.Memory{}, scratch: make([]byte, cfg.SlotSize), lanes: lane.NewSet(cfg.RetryAfter),
 	}
+	c.ledger = ledger{first: newPositions(), state: newPositions(), own: c.group.ID}
+	c.votes = map[uint64]*vote{}
 	if cfg.Life > 0 {
 		c.lanes.Fence()
 	}
@@ -171,10 +178,10 @@ func timestamp(round uint32, member int) uint32 { return round<<8 | uint32(membe
 func round(ts uint32) uint32 { return ts >> 8 }
 
 // holder is the member that may write the logs of those that have granted a timestamp.
-func (c *Core) holder(ts uint32) multicast.ProcessID { return c.group.Members[int(ts&0xff)] }
+func (c *site) holder(ts uint32) multicast.ProcessID { return c.group.Members[int(ts&0xff)] }
 
 // Regions are the regions that the process registers.
-func (c *Core) Regions() []fabric.Region {
+func (c *site) Regions() []fabric.Region {
 	ring := c.cfg.Slots * c.cfg.SlotSize
 	all := []fabric.Region{{ID: logRegion, Size: headerSize + ring}}
 	for _, p := range c.ids {
@@ -191,13 +198,13 @@ func (c *Core) Regions() []fabric.Region {
 }
 
 // Attach passes a registered region to the core.
-func (c *Core) Attach(id fabric.RegionID, m fabric.Memory) { c.memory[id] = m }
+func (c *site) Attach(id fabric.RegionID, m fabric.Memory) { c.memory[id] = m }
 
 // Leads reports whether this process leads its group as far as it knows.
 func (c *Core) Leads() bool { return c.role == leader }
 
 // Amnesiac reports whether this process has lost its memory, and is without a vote until it has caught up.
-func (c *Core) Amnesiac() bool { return c.lost }
+func (c *durable) Amnesiac() bool { return c.lost }
 
 // Stats gives the counts of the process.
 func (c *Core) Stats() Stats { return c.stats }
@@ -216,7 +223,7 @@ func (c *Core) Pending() (count int) {
 }
 
 // Validate says why m cannot be multicast, or nil.
-func (c *Core) Validate(m *multicast.Message) error {
+func (c *site) Validate(m *multicast.Message) error {
 	plain := *m
 	if plain.Order == Barrier {
 		plain.Order = multicast.Acyclic
@@ -238,7 +245,7 @@ func (c *Core) Validate(m *multicast.Message) error {
 }
 
 // widest is the most children that a group has.
-func (c *Core) widest() (most int) {
+func (c *site) widest() (most int) {
 	for _, g := range c.tree.groups {
 		most = max(most, len(g.children))
 	}
@@ -295,7 +302,7 @@ func (c *Core) Step(in *Input, out *Output) {
 
 // cover notes which entries the state machine does not need any more. In mode memory it keeps what it has as
 // long as this process does.
-func (c *Core) cover(p multicast.Progress) {
+func (c *durable) cover(p multicast.Progress) {
 	l := &c.ledger
 	if !c.cfg.Sync {
 		c.covered = l.applied
@@ -356,13 +363,13 @@ func (c *Core) propose(m *multicast.Message) {
 }
 
 // begin sets the time of a step and the place of its effects.
-func (c *Core) begin(now time.Duration, out *Output) {
+func (c *site) begin(now time.Duration, out *Output) {
 	c.now, c.out = now, out
 	c.lanes.Begin(now, &out.Ops, &out.Wake)
 }
 
 // slot loads a slot of a ring or a log that begins at an offset.
-func (c *Core) slot(id fabric.RegionID, begin int, n uint64) []byte {
+func (c *site) slot(id fabric.RegionID, begin int, n uint64) []byte {
 	c.memory[id].Load(begin+c.cfg.place(n), c.scratch)
 	return c.scratch
 }

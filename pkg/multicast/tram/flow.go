@@ -26,7 +26,7 @@ type copyOf struct {
 	posted, done uint64 // the first so many entries
 }
 
-func (c *Core) newFlow(to *group, kind fabric.RegionID) *flow {
+func (c *site) newFlow(to *group, kind fabric.RegionID) *flow {
 	f := &flow{to: to}
 	if kind == clientRegion {
 		f.taken = firstOf(c.cfg.Life) - 1
@@ -87,7 +87,7 @@ func (f *flow) credit(taken uint64, now time.Duration) {
 
 // pump writes the entries for which there is room. A slot may be used again when the group has ordered its
 // entry.
-func (c *Core) pump(f *flow) {
+func (c *site) pump(f *flow) {
 	if len(f.entries) == 0 {
 		return
 	}

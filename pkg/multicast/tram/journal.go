@@ -37,19 +37,19 @@ func (j *journal) record(b []byte) {
 }
 
 // vow records the promise of this process.
-func (c *Core) vow() {
+func (c *durable) vow() {
 	if c.cfg.Sync && c.started {
 		c.log.record(c.appendVow([]byte{recordVow}))
 	}
 }
 
-func (c *Core) appendVow(b []byte) []byte {
+func (c *durable) appendVow(b []byte) []byte {
 	b = append(le.AppendUint32(b, c.cfg.Life), 0)
 	if c.lost {
 		b[len(b)-1] = 1
 	}
 	b = le.AppendUint32(le.AppendUint32(b, c.promised), c.promisedTo)
-	for i := range c.members {
+	for i := range c.group.Members {
 		b = le.AppendUint32(b, c.losses[i])
 	}
 	return b
@@ -57,7 +57,7 @@ func (c *Core) appendVow(b []byte) []byte {
 
 // vote holds an entry, durably in mode sync. To hold one again that was held with the same timestamp changes
 // nothing.
-func (c *Core) vote(n uint64, ts uint32, slot []byte) {
+func (c *durable) vote(n uint64, ts uint32, slot []byte) {
 	if v := c.votes[n]; v != nil && v.ts == ts && bytes.Equal(v.slot, slot) {
 		return
 	}
@@ -69,7 +69,7 @@ func (c *Core) vote(n uint64, ts uint32, slot []byte) {
 
 // secure records an entry that is decided before this process applies it: the log holds all that the state
 // machine holds. All later leaders have this entry, so it may carry the timestamp that was promised last.
-func (c *Core) secure(n uint64, e *entry) {
+func (c *durable) secure(n uint64, e *entry) {
 	if c.cfg.Sync && c.started {
 		if v := c.votes[n]; v == nil || !bytes.Equal(v.slot, e.slot) {
 			c.vote(n, c.promised, e.slot)
@@ -116,7 +116,7 @@ func (c *Core) appendLedger(b []byte) []byte {
 }
 
 // appendOwn encodes the part of the state that a process keeps to itself, with entries behind a place.
-func (c *Core) appendOwn(b []byte, applied uint64) []byte {
+func (c *durable) appendOwn(b []byte, applied uint64) []byte {
 	b = c.appendVow(b)
 	for n := applied + 1; n <= applied+uint64(c.cfg.Slots); n++ {
 		if v := c.votes[n]; v != nil {
@@ -185,19 +185,19 @@ func (c *Core) Replay(record []byte) error {
 	return nil
 }
 
-func (c *Core) replayVow(r *reader) {
+func (c *durable) replayVow(r *reader) {
 	c.log.life = max(c.log.life, r.uint32())
 	c.lost = r.take(1)[0] != 0
 	c.promised, c.promisedTo = r.uint32(), r.uint32()
-	for i := range c.members {
+	for i := range c.group.Members {
 		c.losses[i] = r.uint32()
 	}
-	if int(c.promised&0xff) >= len(c.members) {
+	if int(c.promised&0xff) >= len(c.group.Members) {
 		r.ok = false
 	}
 }
 
-func (c *Core) replayVote(r *reader) error {
+func (c *durable) replayVote(r *reader) error {
 	n, ts, slot := r.uint64(), r.uint32(), r.bytes()
 	if !r.ok {
 		return nil

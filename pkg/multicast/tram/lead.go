@@ -25,7 +25,7 @@ type member struct {
 	commit, trim uint64 // words written
 }
 
-func (c *Core) newMember(p multicast.ProcessID) *member {
+func (c *site) newMember(p multicast.ProcessID) *member {
 	m := &member{id: p}
 	m.lane = c.lanes.New(c.peers[p].node, logRegion, m)
 	return m
@@ -150,7 +150,7 @@ func (c *Core) take(from multicast.ProcessID) bool {
 
 // next gives the entry of a source that comes next behind a prefix, if it is there: the first one of a new
 // life of a client, or the one after the last.
-func (c *Core) next(p *positions, from multicast.ProcessID) (index uint64, m multicast.Message, ok bool) {
+func (c *site) next(p *positions, from multicast.ProcessID) (index uint64, m multicast.Message, ok bool) {
 	index = p.ordered(from) + 1
 	if from != 0 {
 		if first := firstOf(c.peers[from].life); first > index {
@@ -165,7 +165,7 @@ func (c *Core) next(p *positions, from multicast.ProcessID) (index uint64, m mul
 
 // input gives the entry of a source with an index, if it is there. The parent's members have a ring each,
 // with the same entries: a member that is replaced as a leader cannot overwrite the entries of its successor.
-func (c *Core) input(from multicast.ProcessID, index uint64) (m multicast.Message, ok bool) {
+func (c *site) input(from multicast.ProcessID, index uint64) (m multicast.Message, ok bool) {
 	rings := []fabric.RegionID{regionOf(clientRegion, from)}
 	if from == 0 {
 		rings = rings[:0]

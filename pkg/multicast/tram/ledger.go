@@ -48,7 +48,7 @@ func (p *positions) add(e *entry) {
 // follows reports whether e can be next behind the prefix of p: it takes the next entry of its source, and
 // the next slots of exactly the children on the way to its destinations. An entry that a quorum holds always
 // follows the prefix that it was ordered behind.
-func (c *Core) follows(p *positions, e *entry) bool {
+func (c *site) follows(p *positions, e *entry) bool {
 	last := p.ordered(e.from)
 	newLife := e.from != 0 && e.index > last && e.index == firstOf(lifeOf(e.index))
 	if p.sealed || e.index != last+1 && !newLife || !c.acceptable(e.from, &e.message) {
@@ -58,7 +58,7 @@ func (c *Core) follows(p *positions, e *entry) bool {
 }
 
 // childPositions gives the next slots of the children on the way to destinations.
-func (c *Core) childPositions(p *positions, dest []multicast.GroupID) (all []childPosition) {
+func (c *site) childPositions(p *positions, dest []multicast.GroupID) (all []childPosition) {
 	for _, child := range c.group.children {
 		if c.tree.reaches(child, dest) {
 			all = append(all, childPosition{child.ID, p.children[child.ID] + 1})
@@ -69,7 +69,7 @@ func (c *Core) childPositions(p *positions, dest []multicast.GroupID) (all []chi
 
 // acceptable reports whether a message may come from a source: from a client, if the message has this group
 // as its lca, or through the parent.
-func (c *Core) acceptable(from multicast.ProcessID, m *multicast.Message) bool {
+func (c *site) acceptable(from multicast.ProcessID, m *multicast.Message) bool {
 	lca := c.tree.lca(m.Dest)
 	if lca == nil || c.tree.of[m.ID.Sender] == nil || !c.orderable(m) {
 		return false

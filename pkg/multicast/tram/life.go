@@ -69,12 +69,12 @@ func (c *Core) seat(s Seat) {
 }
 
 // rightsOf are the rights that a process has to the memory of this one, beside that of a leader.
-func (c *Core) rightsOf(p *peer) []fabric.Right {
+func (c *site) rightsOf(p *peer) []fabric.Right {
 	all := []fabric.Right{
 		{Region: regionOf(clientRegion, p.id), Peer: p.node, Rights: fabric.Writable},
 		{Region: regionOf(noteRegion, p.id), Peer: p.node, Rights: fabric.Writable},
 	}
-	if c.memberOf(p.id) != nil {
+	if c.tree.of[p.id] == c.group {
 		all = append(all, fabric.Right{Region: logRegion, Peer: p.node, Rights: fabric.Readable})
 	}
 	if c.group.parent != nil && c.tree.of[p.id] == c.group.parent {

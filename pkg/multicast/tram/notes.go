@@ -22,7 +22,7 @@ type peer struct {
 	poke  time.Duration // when the note is written again; 0: not
 }
 
-func (c *Core) newPeer(p multicast.ProcessID) *peer {
+func (c *site) newPeer(p multicast.ProcessID) *peer {
 	x := &peer{id: p, node: fabric.NodeID(p)}
 	for _, s := range c.cfg.Seats {
 		if s.Process == p && s.Life > x.life {
@@ -140,7 +140,7 @@ func (c *Core) wanted(p *peer) (n note, urgent bool) {
 }
 
 // overdue is the first entry of a flow that the other group should have taken long ago, or the one before.
-func (c *Core) overdue(f *flow, before uint64) uint64 {
+func (c *site) overdue(f *flow, before uint64) uint64 {
 	switch {
 	case f == nil || len(f.entries) == 0:
 		return before
