@@ -33,20 +33,20 @@ func newAdminRecover() *cobra.Command {
 	var f recoverFlags
 	cmd := &cobra.Command{
 		Use:   "recover PARTITION... --data-dir DIR --into REPOSITORY",
-		Short: "Recover a cluster in which partitions have lost the majority of their replicas for ever",
-		Long: `recover reads the data directories that are left of a cluster, makes one sound state of all partitions, and writes it as a backup into a
-repository. 'globalfs restore' makes a new cluster of it. All servers must be stopped. The directories stay as they are.
+		Short: "Recover a cluster after the permanent loss of a majority of replicas",
+		Long: `recover makes a backup from the data directories that are left of a cluster. It combines them into one sound state of all partitions. Use
+'globalfs restore' to make a new cluster from the backup. All servers must be stopped. The directories stay as they are.
 
-Give the directories of all servers that are left, with --data-dir for each, or for a directory that holds several. PARTITION is each partition
-that has no majority of its replicas there, by its path or its number. Such a partition may lose updates that were acknowledged: those
-that only its missing replicas have. The other partitions lose nothing. A partition without any replica that is left, as after the loss of its
-region, takes its state from the last backup (--lost-from), and loses all later updates.
+--data-dir names the directory of a server that is left, or a directory with several of them; repeat it for all. PARTITION names, by path or
+number, each partition without a majority of its replicas in these directories. Such a partition may lose acknowledged updates: those that
+only its missing replicas have. The other partitions lose nothing. A partition without any replica, as after the loss of its region, takes its
+state from the last backup (--lost-from), and loses all later updates.
 
-The command tells for each partition which logs are left, which one counts, and what it may lack. It tells how each open command of several
-partitions ends, which names and inodes change to make one sound tree, and which blocks have no copy. Then it asks for the
-paths of the partitions that may lose updates; --yes answers it. Without PARTITION it only tells.
+The command prints for each partition which logs are left, which one counts, and which updates it may lack. It prints how each open command of
+several partitions ends, which names and inodes change to make one sound tree, and which blocks have no copy. Then it asks for the
+paths of the partitions that may lose updates; --yes answers it. Without PARTITION it only prints.
 
-The new cluster has another identity and new histories. Directories, mounts and tokens of the old one are refused.`,
+The new cluster has another identity and new histories. It refuses the directories, mounts and tokens of the old one.`,
 		Example: `  globalfs admin recover --data-dir /var/lib/globalfs                          # what would be lost
   globalfs admin recover /us-west-2 --data-dir /mnt/a --data-dir /mnt/b --into /backups/recovered
   globalfs admin recover / /us-west-2 --data-dir /mnt/a --into /backups/recovered --yes -o json

@@ -35,6 +35,9 @@ func (f *mountFlags) serve(ctx context.Context, servers []string, dir string, ou
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
+	if err := a.CheckReach(); err != nil {
+		return command.InputError(err)
+	}
 	m, end, err := f.mount(ctx, a, dir, logger)
 	if err != nil {
 		return err

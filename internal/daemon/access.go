@@ -37,6 +37,7 @@ type Access struct {
 	network transport.Config
 	client  *transport.Client
 	region  topology.Region // of the server that answered first
+	memory  bool            // the servers communicate in the memory of one process
 }
 
 // Connect finds a cluster. The error gives the reason for the failure of each server.
@@ -56,8 +57,8 @@ func Connect(ctx context.Context, cfg AccessConfig) (_ *Access, err error) {
 }
 
 // find asks all servers at once until one answers.
-func (a *Access) find(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
+func (a *Access) find(whole context.Context) error {
+	ctx, cancel := context.WithTimeout(whole, a.cfg.Timeout)
 	defer cancel()
 	type answer struct {
 		description Description
@@ -89,7 +90,7 @@ func (a *Access) find(ctx context.Context) error {
 			}
 			continue
 		}
-		a.region, found = got.description.Region, true
+		a.region, a.memory, found = got.description.Region, got.description.InMemory, true
 		cancel() // the others are waited for: they end with ctx
 	}
 	if found {
@@ -97,6 +98,9 @@ func (a *Access) find(ctx context.Context) error {
 	}
 	if mismatch != nil {
 		return mismatch
+	}
+	if whole.Err() != nil {
+		return fmt.Errorf("no server has answered yet: %w", whole.Err())
 	}
 	slices.Sort(errs)
 	return fmt.Errorf("no server of the cluster answers in %v: check that these run and can be reached:\n%s", a.cfg.Timeout, strings.Join(errs, "\n"))
@@ -195,6 +199,15 @@ func (a *Access) Name() string { return a.known.now.Load().spec.Name }
 
 // Region returns the region of the server that answered first, usually the nearest.
 func (a *Access) Region() topology.Region { return a.region }
+
+// CheckReach returns an error if only control calls reach the servers from this process. The replicas and the
+// storage servers of such a cluster communicate in the memory of one process.
+func (a *Access) CheckReach() error {
+	if a.memory {
+		return errors.New("the servers of this cluster communicate in the memory of one process, 'globalfs dev', and other processes cannot read its files: start it with 'globalfs dev --transport grpc'")
+	}
+	return nil
+}
 
 // Close ends the access to the servers. Clients have their own access.
 func (a *Access) Close() error { return a.client.Close() }

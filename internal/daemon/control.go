@@ -62,6 +62,9 @@ type Description struct {
 	Spec    string          `json:"spec"` // of topology, as YAML
 	// Revoked is not in Spec because clients of older versions refuse unknown keys in Spec.
 	Revoked []topology.Revocation `json:"revoked,omitempty"`
+	// InMemory: the servers are parts of one process and communicate in its memory. Other processes reach
+	// only their control calls.
+	InMemory bool `json:"in_memory,omitempty"`
 }
 
 // ServerStatus is the state of a server.

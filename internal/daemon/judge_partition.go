@@ -112,7 +112,7 @@ func (j *judge) behind(p *topology.Partition, server string, status *ReplicaStat
 	missing := reached - min(reached, status.Applied)
 	switch {
 	case !status.Seated:
-		j.group(one, j.name(p.ID), "replicas on "+server+" do not take part yet: wait before another server is stopped: %s")
+		j.group(one, j.name(p.ID), "replicas on "+server+" do not take part yet: wait before you stop another server: %s")
 	case missing == 0:
 	case status.StillMS >= stillAfter.Milliseconds():
 		still := (time.Duration(status.StillMS) * time.Millisecond).Round(time.Second)
@@ -120,7 +120,7 @@ func (j *judge) behind(p *topology.Partition, server string, status *ReplicaStat
 			"replicas on "+server+" are behind and do not move: look at the log of the server: %s")
 	default:
 		j.group(one, fmt.Sprintf("%s by %d commands", j.name(p.ID), missing),
-			"replicas on "+server+" are behind and catch up: wait before another server is stopped: %s")
+			"replicas on "+server+" are behind and catch up: wait before you stop another server: %s")
 	}
 }
 
@@ -136,7 +136,7 @@ func (j *judge) isStopped(p *topology.Partition, r topology.Replica) string {
 		j.problem(ReplicaFailing, "the replica of %s on %s fails and is started again: %s", j.name(p.ID), r.Server, s.Reason)
 	default:
 		j.group(Problem{Code: ReplicaBehind, Level: j.levelOn(r.Server)}, j.name(p.ID),
-			"replicas on "+r.Server+" take over the state of others: wait before another server is stopped: %s")
+			"replicas on "+r.Server+" take over the state of others: wait before you stop another server: %s")
 	}
 	return s.State
 }

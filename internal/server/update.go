@@ -160,7 +160,7 @@ func (s *Server) tellReplaced(ctx context.Context, r *residence, plan *topology.
 }
 
 // ErrNotHere means that a server hosts no replica of a partition.
-var ErrNotHere = errors.New("no replica of the partition runs on this server")
+var ErrNotHere = errors.New("no replica of the partition runs on this server ('globalfs status' shows the servers of each partition)")
 
 // Lead makes the replica of a partition on this server the leader of its group, if the group accepts it.
 func (s *Server) Lead(ctx context.Context, partition uint16) error {

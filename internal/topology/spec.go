@@ -80,8 +80,11 @@ func ParseSpec(text []byte) (Spec, error) {
 	return s, s.Validate()
 }
 
-// typeNames are the names of Go types in the decoder's errors, which the author of a file does not know.
-var typeNames = regexp.MustCompile(` in type [a-z]+\.[A-Za-z]+`)
+// Parts of the decoder's errors with the names of Go types, which the author of a file does not know.
+var (
+	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	wrongType  = regexp.MustCompile(`cannot unmarshal !!\S+ (` + "`[^`]*`" + `) into \S+`)
+)
 
 // Decode reads YAML over the present content of into. Unknown keys are errors, which name the line and the
 // key.
@@ -90,7 +93,8 @@ func Decode(text []byte, into any) error {
 	d.KnownFields(true)
 	if err := d.Decode(into); err != nil && !errors.Is(err, io.EOF) {
 		said := strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "").Replace(err.Error())
-		return errors.New(typeNames.ReplaceAllString(said, ""))
+		said = unknownKey.ReplaceAllString(said, `unknown key "$1"`)
+		return errors.New(wrongType.ReplaceAllString(said, "$1 has the wrong type here"))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -149,7 +150,7 @@ func (g *gate) admit(raw net.Conn) {
 		g.clients.give(c)
 	default:
 		_ = raw.Close()
-		if g.ctx.Err() == nil && !errors.Is(err, io.EOF) {
+		if gone := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET); !gone && g.ctx.Err() == nil { // the peer did not go away itself
 			g.refusals.Do(func() {
 				g.log.Warn("connection refused", "address", g.listener.Addr().String(), "from", raw.RemoteAddr().String(), "error", err)
 			})

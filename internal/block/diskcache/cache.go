@@ -27,8 +27,8 @@ type Config struct {
 	Log     *slog.Logger // nil: no log
 }
 
-// minBytes is the smallest Config.MaxBytes.
-const minBytes = 4 * minSegment
+// MinBytes is the smallest Config.MaxBytes.
+const MinBytes = 4 * minSegment
 
 // Bounds of the size of a segment of a cache, which is a sixteenth of the cache.
 const (
@@ -48,8 +48,8 @@ func (c *Config) Validate() error {
 	switch {
 	case c.Dir == "":
 		return errors.New("block cache: no directory: name one")
-	case c.MaxBytes < minBytes:
-		return fmt.Errorf("block cache: %d bytes: give at least %d", c.MaxBytes, minBytes)
+	case c.MaxBytes < MinBytes:
+		return fmt.Errorf("block cache: %d bytes: give at least %d", c.MaxBytes, MinBytes)
 	}
 	return nil
 }
