@@ -26,14 +26,14 @@ func newAdmin(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "admin",
 		Short: "Change the servers of a running cluster",
-		Long: `admin changes the servers of a cluster and the replicas that they keep. Changes go through the registry, so etcd must be there; the servers
+		Long: `admin changes the servers of a cluster, the replicas that they keep, and the number of partitions. Changes go through the registry, so etcd must be there; the servers
 hear of them and do the work in the background: 'globalfs status' shows it. In a cluster with certificates an admin's is needed.`,
 		Example: `  globalfs admin join us-west-2 10.1.0.4:7420
   globalfs admin drain us-west-2a
   globalfs admin move-leader 0 eu-west-1a`,
 	}
 	command.Group(cmd)
-	cmd.AddCommand(newAdminJoin(logging), newAdminDrain(logging), newAdminRemove(logging), newAdminMoveLeader(logging), newAdminReplace(logging), newAdminRecover(), newAdminForget(logging))
+	cmd.AddCommand(newAdminJoin(logging), newAdminDrain(logging), newAdminRemove(logging), newAdminMoveLeader(logging), newAdminReplace(logging), newAdminAddPartition(logging), newAdminRecover(), newAdminForget(logging))
 	return cmd
 }
 

@@ -232,7 +232,7 @@ func blockCount(data []byte) int { return (len(data) + meta.MaxBlock - 1) / meta
 // put stores data as blocks, with ids from first on that were never used before: a failed write leaves
 // garbage, never a wrong block.
 func (c *Writer) put(ctx context.Context, first posix.BlockID, data []byte) ([]meta.Block, error) {
-	blocks, store := make([]meta.Block, blockCount(data)), c.blocks.stores[first.Partition()]
+	blocks, store := make([]meta.Block, blockCount(data)), c.blocks.stores.All()[first.Partition()]
 	g, stored := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for i := range blocks {

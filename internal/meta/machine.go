@@ -13,8 +13,8 @@ type Config struct {
 	Genesis   []Birth    // the entries of the root directory at birth, in this order
 	Time      posix.Time // of birth
 	Owner     posix.Cred // of the root directory
-	// Shards are the partitions of the region, this one included, for new directories. It counts at birth
-	// only: a stored partition has its own.
+	// Shards are the partitions of the region at birth, this one included, for new directories. It counts at
+	// birth only: a stored partition has its own (AddShards).
 	Shards []uint16
 }
 
