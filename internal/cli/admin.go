@@ -19,7 +19,7 @@ type adminFlags struct {
 	access  accessFlags
 	output  string
 	logging *logFlags
-	after   func(cmd *cobra.Command, a *daemon.Access, server string) error // called after the result is printed; nil: nothing
+	after   func(cmd *cobra.Command, a *daemon.Access, changed *daemon.Changed) error // called after the result is printed; nil: nothing
 }
 
 func newAdmin(logging *logFlags) *cobra.Command {
@@ -61,7 +61,7 @@ func (f *adminFlags) ask(cmd *cobra.Command, server string, q *daemon.Request, d
 	if err := f.print(cmd.OutOrStdout(), &changed, done); err != nil || f.after == nil {
 		return err
 	}
-	return f.after(cmd, a, changed.Server)
+	return f.after(cmd, a, &changed)
 }
 
 // print prints the result of a change.
@@ -118,7 +118,7 @@ back. Once 'globalfs status' does not show it any more it can be stopped for eve
 		Args: oneServer,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if wait {
-				f.after = func(cmd *cobra.Command, a *daemon.Access, _ string) error { return awaitLeft(cmd, a, args[0]) }
+				f.after = func(cmd *cobra.Command, a *daemon.Access, _ *daemon.Changed) error { return awaitLeft(cmd, a, args[0]) }
 			}
 			return f.ask(cmd, "", &daemon.Request{Op: daemon.Drain, Server: args[0]}, args[0]+" is being drained: 'globalfs status' shows when it has left")
 		},

@@ -41,7 +41,9 @@ do not know partitions that were added: update them before.`,
 				region = ""
 			}
 			if wait {
-				f.after = func(cmd *cobra.Command, a *daemon.Access, _ string) error { return awaitSpread(cmd, a, region) }
+				f.after = func(cmd *cobra.Command, a *daemon.Access, changed *daemon.Changed) error {
+					return awaitSpread(cmd, a, region, changed.Version)
+				}
 			}
 			return f.ask(cmd, "", &daemon.Request{Op: daemon.AddPartition, Region: region, Servers: servers}, "'globalfs status' shows when new directories go there")
 		},
@@ -53,9 +55,9 @@ do not know partitions that were added: update them before.`,
 	return cmd
 }
 
-// awaitSpread waits until no partition is being added, and all partitions of a region spread their new
-// directories over all of them.
-func awaitSpread(cmd *cobra.Command, a *daemon.Access, region topology.Region) error {
+// awaitSpread waits until the change of a version of the description is complete: no partition is being added,
+// and all partitions of a region spread their new directories over all of them.
+func awaitSpread(cmd *cobra.Command, a *daemon.Access, region topology.Region, version uint64) error {
 	return metered(cmd, func(meter *progress.Meter) error {
 		ctx := cmd.Context()
 		ticker := time.NewTicker(leftEvery)
@@ -66,7 +68,7 @@ func awaitSpread(cmd *cobra.Command, a *daemon.Access, region topology.Region) e
 			h := daemon.Judge(a.Name(), answers, plan)
 			shards := len(plan.Shards(region))
 			pending := slices.ContainsFunc(h.Partitions, func(p daemon.PartitionHealth) bool { return p.Region == region && p.Spread < shards })
-			if plan.Adding() == nil && !pending {
+			if a.Version() >= version && plan.Adding() == nil && !pending {
 				return nil
 			}
 			text := "the partitions of the region order it"

@@ -190,6 +190,9 @@ func (a *Access) Restored() string { return a.known.now.Load().spec.Restored }
 // Cluster returns the newest known description of the cluster.
 func (a *Access) Cluster() *topology.Cluster { return a.known.now.Load().cluster }
 
+// Version returns the version of the newest known description of the cluster.
+func (a *Access) Version() uint64 { return a.known.now.Load().spec.Version }
+
 // Name returns the name of the cluster.
 func (a *Access) Name() string { return a.known.now.Load().spec.Name }
 
