@@ -32,13 +32,23 @@ const growPause = 2 * time.Second
 
 // addPartition adds a partition to a region, or to the global level.
 func (s *Server) addPartition(ctx context.Context, q *Request) (Changed, error) {
-	if waits, err := s.notReached(ctx, s.known.now.Load(), 1); err != nil || waits != "" {
+	d := s.known.now.Load()
+	var note string
+	already := func(p *topology.Partition) bool {
+		if p == nil || p.Region != q.Region {
+			return false
+		}
+		note = fmt.Sprintf("partition %d (%s) is being added already", p.ID, p.Path)
+		return true
+	}
+	if already(d.cluster.Adding()) {
+		return Changed{Version: d.spec.Version, Notes: []string{note}}, nil
+	}
+	if waits, err := s.notReached(ctx, d, 1); err != nil || waits != "" {
 		return Changed{}, errors.Join(err, notNow(waits))
 	}
-	var note string
 	c, err := s.change(ctx, func(spec *topology.Spec, plan *topology.Cluster) error {
-		if p := plan.Adding(); p != nil && p.Region == q.Region {
-			note = fmt.Sprintf("partition %d (%s) is being added already", p.ID, p.Path)
+		if already(plan.Adding()) {
 			return errAdding
 		}
 		p, err := spec.AddPartition(plan, q.Region, q.Servers)
@@ -118,7 +128,7 @@ func (s *Server) growOn(ctx context.Context, d *description, p *topology.Partiti
 		return "", nil
 	}
 	if err == nil {
-		s.logger.Info("a partition that is being added has come on", "partition", p.ID, "path", p.Path, "to", map[topology.PartitionState]string{topology.PartitionStarted: "starting", topology.PartitionActive: "active"}[next])
+		s.logger.Info("a partition is added: all servers have applied a step, and the next one begins", "partition", p.ID, "path", p.Path, "done", p.State)
 	}
 	return "", err
 }

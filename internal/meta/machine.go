@@ -84,7 +84,7 @@ func New(keys Keys, cfg Config) (*Machine, error) {
 	if m.reserved, err = loadReservations(keys); err != nil {
 		return nil, err
 	}
-	if m.shards, err = loadShards(keys); err != nil {
+	if m.shards, err = StoredShards(keys); err != nil {
 		return nil, err
 	}
 	return m, m.loadUndecided()

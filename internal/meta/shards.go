@@ -59,8 +59,8 @@ func (m *Machine) AddShards(shards []uint16) bool {
 	return true
 }
 
-// loadShards reads the shards of a stored partition.
-func loadShards(keys Keys) (shards []uint16, err error) {
+// StoredShards reads the shards of a stored partition; none: the region has one partition.
+func StoredShards(keys Keys) (shards []uint16, err error) {
 	b := keys.Get(shardsKey)
 	if b == nil {
 		return nil, nil

@@ -3,6 +3,7 @@ package topology
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -150,6 +151,26 @@ func (s *Spec) AddPartition(c *Cluster, r Region, servers []string) (*Partition,
 
 // Advance records in s that the newest partition has reached a state.
 func (s *Spec) Advance(to PartitionState) { s.Added[len(s.Added)-1].State = to }
+
+// AddMissing records in s the partitions that a cluster of s lacks of those with these paths, which are in the
+// order of their numbers: those that were added to the cluster of a backup. The servers of their replicas depend
+// only on s.
+func (s *Spec) AddMissing(paths []string) error {
+	c, err := s.Plan()
+	for err == nil && len(c.Partitions) < len(paths) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(paths[len(c.Partitions)], "/"), "#")
+		if _, err = s.AddPartition(c, Region(name), nil); err == nil {
+			s.Advance(PartitionActive)
+			c, err = s.Plan()
+		}
+	}
+	return err
+}
+
+// Joined reports whether a server joined the cluster after its creation.
+func (c *Cluster) Joined(server string) bool {
+	return slices.ContainsFunc(c.StorageChanges, func(s StorageChange) bool { return s.Server == server && s.Process != 0 })
+}
 
 // placeName names a region, or the global level.
 func placeName(r Region) string {

@@ -32,7 +32,8 @@ type Spec struct {
 	// Partitions of each region at the creation of the cluster: 1 to 16, default 1. New directories spread over
 	// them.
 	Partitions int `yaml:"partitions,omitempty"`
-	// GlobalPartitions, over which the directories outside of the regions spread: 1 to 16, default 1.
+	// GlobalPartitions, over which the directories outside of the regions spread: 1 to 16, default 1, at the
+	// creation.
 	GlobalPartitions int `yaml:"global_partitions,omitempty"`
 	// Copies of each block in a region: 1 to Datacenters, default 2.
 	Copies int `yaml:"copies"`
