@@ -11,6 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/objects"
 	"github.com/globalfs/globalfs/internal/block/region"
+	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -26,7 +27,7 @@ type stores struct {
 	remotes    map[topology.Region]*region.Remote // over the servers' disks
 	signed     map[topology.Region]signed         // object storage of a machine without credentials
 	regional   map[topology.Region]collector.Store
-	partitions topology.ByPartition[*block.Cached] // they put into all regions that replicate the partition, and get from the nearest
+	partitions route.ByPartition[*block.Cached] // they put into all regions that replicate the partition, and get from the nearest
 	// usage returns the space of the nearest region's disks in bytes. Nil: the storage has no known limit.
 	usage func(context.Context) (total, free uint64, err error)
 	// wholeUsage returns the space of all regions. Nil: not known, or the same as usage.

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"go.yaml.in/yaml/v3"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/globalfs/globalfs/internal/cross"
@@ -205,8 +204,8 @@ type Mark struct {
 }
 
 // RestoreMetadata makes the data directories of servers of a new cluster, which must not have started: dirs
-// are the directories by the names of the servers. Partitions that were added to the cluster of the backup are
-// added to spec.
+// are the directories by the names of the servers. Partitions that were added to the cluster of the backup
+// are added to spec.
 func (r *Repository) RestoreMetadata(ctx context.Context, id string, spec topology.Spec, dirs map[string]string, mark Mark, o Options) (_ *Report, err error) {
 	for _, dir := range dirs {
 		if err := mark.checkEmpty(dir); err != nil {
@@ -309,11 +308,7 @@ func (x *opened) install(plan *topology.Cluster, added []topology.Addition, name
 		}
 	}
 	if len(added) > 0 {
-		text, err := yaml.Marshal(added)
-		if err == nil {
-			err = durable.WriteFile(filepath.Join(dir, mark.Added), text)
-		}
-		if err != nil {
+		if err := durable.WriteFile(filepath.Join(dir, mark.Added), topology.EncodeAdded(added)); err != nil {
 			return err
 		}
 	}

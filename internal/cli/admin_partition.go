@@ -55,8 +55,8 @@ do not know partitions that were added: update them before.`,
 	return cmd
 }
 
-// awaitSpread waits until the change of a version of the description is complete: no partition is being added,
-// and all partitions of a region spread their new directories over all of them.
+// awaitSpread waits until the change of a version of the description is complete: no partition is being
+// added, and all partitions of a region spread their new directories over all of them.
 func awaitSpread(cmd *cobra.Command, a *daemon.Access, region topology.Region, version uint64) error {
 	return metered(cmd, func(meter *progress.Meter) error {
 		ctx := cmd.Context()

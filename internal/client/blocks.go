@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -18,7 +19,7 @@ const parallel = 8
 // Blocks are the stores of the partitions' blocks.
 type Blocks struct {
 	common
-	stores   topology.ByPartition[*written]
+	stores   route.ByPartition[*written]
 	bringing chan struct{} // holds a token for each block on its way after its file
 }
 

@@ -52,7 +52,7 @@ type leases struct {
 	delegations *delegations
 	foreign     atomic.Pointer[func(meta.Change)] // nil: no caller wants the changes
 	caches      bool
-	held        topology.ByPartition[*held] // empty: nothing is cached
+	held        route.ByPartition[*held] // empty: nothing is cached
 }
 
 // held is the cache of one partition, with its watcher.

@@ -66,8 +66,8 @@ const RestoredFile = "restored"
 // RestoreIncomplete is the content of RestoredFile until the directory is complete.
 const RestoreIncomplete = "incomplete"
 
-// RestoredPartitionsFile is the name of a file beside RestoredFile. It has the partitions of the backup that the
-// cluster file does not give: they were added to the cluster of the backup.
+// RestoredPartitionsFile is the name of a file beside RestoredFile. It has the partitions of the backup that
+// the cluster file does not give: they were added to the cluster of the backup.
 const RestoredPartitionsFile = "restored-partitions.yaml"
 
 // readRestoredPartitions reads RestoredPartitionsFile; none if there is no such file.

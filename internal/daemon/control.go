@@ -30,7 +30,8 @@ const (
 	MoveLeader Operation = "move-leader" // Partition -> Changed: the replica on the called server becomes the leader
 	Revoke     Operation = "revoke"      // Role Server Undo -> Changed: the present certificates of a process become invalid
 	Replace    Operation = "replace"     // Partition Server To -> Changed: a replica moves to another server, or to an empty disk of the same
-	// AddPartition: Region Servers -> Changed: the region gets one more partition; an empty region is the global level.
+	// AddPartition: Region Servers -> Changed: the region, or if it is empty the global level, gets one more
+	// partition.
 	AddPartition Operation = "add-partition"
 	Debug        Operation = "debug"  // -> DebugReport
 	Backup       Operation = "backup" // Partition Backup -> BackupReply: the state of a partition at a consistent cut
@@ -192,7 +193,7 @@ func (s *Server) answer(ctx context.Context, q *Request) (any, error) {
 	case Replace:
 		return s.replace(ctx, q)
 	case AddPartition:
-		return s.addPartition(ctx, q)
+		return growing{s}.add(ctx, q)
 	case Revoke:
 		return s.revoke(ctx, q)
 	case Backup:

@@ -20,9 +20,9 @@ import (
 //	active    the partitions of the region order that new directories spread over the new one, too.
 //
 // So a replica never gets a message of a process that it does not know, and a command never names a partition
-// that a party does not know. A server keeps each description on its disk before it applies it, and starts with
-// it again. The changes are made by any servers, so that the work continues after any of them has stopped; a
-// server that is down delays it until it is back, or removed.
+// that a party does not know. A server keeps each description on its disk before it applies it, and starts
+// with it again. The changes are made by any servers, so that the work continues after any of them has
+// stopped; a server that is down delays it until it is back, or removed.
 
 // errAdding means that the partition that is asked for is being added already.
 var errAdding = errors.New("it is being added already")
@@ -30,8 +30,11 @@ var errAdding = errors.New("it is being added already")
 // growPause is the mean time between two checks of the servers while a partition is being added.
 const growPause = 2 * time.Second
 
-// addPartition adds a partition to a region, or to the global level.
-func (s *Server) addPartition(ctx context.Context, q *Request) (Changed, error) {
+// growing is the part of a server that adds partitions to the cluster.
+type growing struct{ *Server }
+
+// add adds a partition to a region, or to the global level.
+func (s growing) add(ctx context.Context, q *Request) (Changed, error) {
 	d := s.known.now.Load()
 	var note string
 	already := func(p *topology.Partition) bool {
@@ -77,8 +80,8 @@ func notNow(waits string) error {
 	return fmt.Errorf("all servers must know a new partition before it is used: %s: start it, or remove it with 'globalfs admin remove'", waits)
 }
 
-// grow moves a partition that is being added on, until ctx ends.
-func (s *Server) grow(ctx context.Context) {
+// run moves a partition that is being added on, until ctx ends.
+func (s growing) run(ctx context.Context) {
 	for pause.Between(ctx, growPause/2, growPause*3/2) == nil {
 		d := s.known.now.Load()
 		p := d.cluster.Adding()
@@ -86,7 +89,7 @@ func (s *Server) grow(ctx context.Context) {
 			s.growth.Store(nil)
 			continue
 		}
-		waits, err := s.growOn(ctx, d, p)
+		waits, err := s.next(ctx, d, p)
 		if err != nil {
 			waits = err.Error()
 		}
@@ -96,8 +99,8 @@ func (s *Server) grow(ctx context.Context) {
 	}
 }
 
-// growOn makes the next change of the partition that is being added, or returns the reason to wait.
-func (s *Server) growOn(ctx context.Context, d *description, p *topology.Partition) (waits string, err error) {
+// next makes the next change of the partition that is being added, or returns the reason to wait.
+func (s growing) next(ctx context.Context, d *description, p *topology.Partition) (waits string, err error) {
 	answers, err := s.askPeers(ctx, inUse(d.cluster))
 	if err != nil {
 		return "", err
@@ -142,7 +145,7 @@ func inUse(plan *topology.Cluster) []topology.Server {
 
 // notReached returns the reason why not all servers are known to have applied a version of the description;
 // empty: all have.
-func (s *Server) notReached(ctx context.Context, d *description, version uint64) (string, error) {
+func (s growing) notReached(ctx context.Context, d *description, version uint64) (string, error) {
 	answers, err := s.askPeers(ctx, inUse(d.cluster))
 	if err != nil {
 		return "", err

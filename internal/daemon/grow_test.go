@@ -8,7 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// TestGrowthWaits: the next step of a new partition waits for all servers (D8), and names those that it waits for.
+// TestGrowthWaits: the next step of a new partition waits for all servers (D8), and names those that it waits
+// for.
 func TestGrowthWaits(t *testing.T) {
 	answer := func(name string, applied uint64, err string) Answer {
 		return Answer{Server: topology.Server{Name: name}, Status: ServerStatus{Version: 9, Applied: applied}, Error: err}

@@ -296,7 +296,7 @@ func (s *Server) Run(ctx context.Context) error {
 	running.Go(func() { s.probe(ctx) })
 	running.Go(func() { s.follow(ctx) })
 	running.Go(func() { s.retire(ctx) })
-	running.Go(func() { s.grow(ctx) })
+	running.Go(func() { growing{s}.run(ctx) })
 	running.Go(func() { s.tidy(ctx) })
 	running.Go(func() { s.mend(ctx) })
 	running.Go(func() { s.work.compared.run(ctx) })

@@ -14,7 +14,7 @@ import (
 // shards. Files stay with their directory: a create is one command of one partition.
 //
 // The shards are state of each partition, which it gets at birth. More come behind them by entries of the
-// partition's order (Machine.AddShards), so that all replicas agree from which entry on a directory may go to a
+// partition's order (AddShards), so that all replicas agree from which entry on a directory may go to a
 // new one. Directories that exist stay where they are.
 
 var shardsKey = []byte{prefixShards}
@@ -40,8 +40,8 @@ func AppendShards(b []byte, shards []uint16) []byte {
 	return b
 }
 
-// Shards returns the partitions of the region, as this partition knows them. The caller must not change them.
-func (m *Machine) Shards() []uint16 {
+// Shards returns the partitions of the region, as a partition knows them. The caller must not change them.
+func Shards(m *Machine) []uint16 {
 	if len(m.shards) == 0 {
 		return []uint16{m.cfg.Partition}
 	}
@@ -50,8 +50,8 @@ func (m *Machine) Shards() []uint16 {
 
 // AddShards makes shards the partitions of the region if they are the present ones and more behind them. It
 // reports whether they are; otherwise nothing changes.
-func (m *Machine) AddShards(shards []uint16) bool {
-	now := m.Shards()
+func AddShards(m *Machine, shards []uint16) bool {
+	now := Shards(m)
 	if len(shards) <= len(now) || checkShards(m.cfg.Partition, shards) != nil || !slices.Equal(shards[:len(now)], now) {
 		return false
 	}

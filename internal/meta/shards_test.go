@@ -47,22 +47,22 @@ func TestAddShards(t *testing.T) {
 	m, err := meta.New(keys, meta.Config{Partition: 2})
 	require.NoError(t, err)
 	for _, shards := range [][]uint16{nil, {2}, {5, 2}, {2, 2}, {5, 7}} {
-		require.False(t, m.AddShards(shards), "%v", shards)
-		require.Equal(t, []uint16{2}, m.Shards())
+		require.False(t, meta.AddShards(m, shards), "%v", shards)
+		require.Equal(t, []uint16{2}, meta.Shards(m))
 	}
 	wanted := []uint16{2, 5}
-	require.True(t, m.AddShards(wanted))
-	require.True(t, m.AddShards([]uint16{2, 5, 7}))
+	require.True(t, meta.AddShards(m, wanted))
+	require.True(t, meta.AddShards(m, []uint16{2, 5, 7}))
 	for _, shards := range [][]uint16{wanted, {2, 5, 7}, {2, 7, 5, 8}, {5, 2, 7, 8}} {
-		require.False(t, m.AddShards(shards), "%v", shards)
+		require.False(t, meta.AddShards(m, shards), "%v", shards)
 	}
 	m, err = meta.New(keys, meta.Config{Partition: 2})
 	require.NoError(t, err)
-	require.Equal(t, []uint16{2, 5, 7}, m.Shards())
+	require.Equal(t, []uint16{2, 5, 7}, meta.Shards(m))
 	require.Empty(t, meta.Check(keys))
 	stored, err := meta.StoredShards(keys)
 	require.NoError(t, err)
-	require.Equal(t, m.Shards(), stored)
+	require.Equal(t, meta.Shards(m), stored)
 }
 
 // TestShardOf: directories spread over the shards, also those with the same name.

@@ -159,7 +159,7 @@ func (r *Replica) executeEntry(e *order.Entry, id multicast.MessageID) (a effect
 	case e.Kind == entryMarker:
 		err = r.passMarker(e)
 	case e.Kind == entryShards:
-		err = r.executeShards(e.Body)
+		err = r.shards.add(e.Body)
 	case e.Kind == entryRevoke:
 		err = r.delegations.executeRevoke(e.Body)
 	default:

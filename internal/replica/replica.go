@@ -90,12 +90,12 @@ type Replica struct {
 	backup   backup
 
 	delegations delegations
+	shards
 
 	updates  updates
 	watches  watches
 	persists []turn.Call // replies that leave after the next sync of the log
 	seats    seats
-	shards   shards
 	progress progress
 	digests  digests
 	now      multicast.Instant
@@ -135,7 +135,7 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 	if r.delegations, err = loadDelegations(r); err != nil {
 		return nil, err
 	}
-	r.shards.wanted = cfg.Shards
+	r.shards = shards{orders: r.orders, machine: machine, known: len(cfg.Groups), wanted: cfg.Shards}
 	r.cross, err = cross.New(cross.Config{
 		Partition: cfg.Partition, Self: cfg.Self, Index: cfg.Index, Partitions: cmp.Or(cfg.Founded, len(cfg.Groups)), MaxPending: cfg.MaxPending,
 		Recall: r.delegations.recallHere,
@@ -208,7 +208,7 @@ func (r *Replica) maintain(out *turn.Output) {
 	}
 	r.queries.Raise(r.now.Mono, r.proposeBarrier)
 	r.proposeMarker()
-	r.proposeShards()
+	r.shards.order(r.now.Mono)
 	r.endBlocked(out)
 	r.delegations.revoke(r.now.Mono)
 	out.Replies = r.watches.expire(r.now.Mono, out.Replies)

@@ -2,7 +2,6 @@ package replica
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/meta"
@@ -10,11 +9,11 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Partitions may be added to a running cluster. All replicas of all partitions first learn of the group of the
-// new partition (AddGroups), which is not replicated state. Its replicas start after that. Then the replicas of
-// the region are told to spread new directories over it, too (SpreadOver): the leader of each partition orders
-// an entry, and the directories of later entries may go to the new partition. So a command names a partition
-// only after all replicas of all partitions know its group.
+// Partitions may be added to a running cluster. All replicas of all partitions first learn of the group of
+// the new partition (AddGroups), which is not replicated state. Its replicas start after that. Then the
+// replicas of the region are told to spread new directories over it, too (SpreadOver): the leader of each
+// partition orders an entry, and the directories of later entries may go to the new partition. So a command
+// names a partition only after all replicas of all partitions know its group.
 
 // entryShards adds partitions to those over which new directories spread.
 const entryShards order.Kind = 11
@@ -22,53 +21,53 @@ const entryShards order.Kind = 11
 // shardsAgain is the time between two proposals for the shards.
 const shardsAgain = time.Second
 
-// shards are the partitions over which the new directories of the region are to spread.
+// shards are the partitions that the replica knows, and those over which the new directories of the region
+// are to spread.
 type shards struct {
-	wanted []uint16
-	wakeAt time.Duration // of the next proposal; 0: there is none to make here
+	orders  *order.Orders
+	machine *meta.Machine
+	known   int // partitions
+	wanted  []uint16
+	wakeAt  time.Duration // of the next proposal; 0: there is none to make here
 }
 
-// Groups returns the number of partitions that the replica knows.
-func (r *Replica) Groups() int { return len(r.cfg.Groups) }
-
 // AddGroups makes the groups of new partitions known, between two steps: groups are those of all partitions.
-func (r *Replica) AddGroups(groups []multicast.Group) error {
-	for _, g := range groups[min(len(r.cfg.Groups), len(groups)):] {
-		if err := r.orders.AddGroup(g); err != nil {
-			return fmt.Errorf("partition %d: %w", g.ID, err)
+func (s *shards) AddGroups(groups []multicast.Group) error {
+	for s.known < len(groups) {
+		if err := s.orders.AddGroup(groups[s.known]); err != nil {
+			return fmt.Errorf("partition %d: %w", groups[s.known].ID, err)
 		}
-		r.cfg.Groups = append(slices.Clip(r.cfg.Groups), g)
+		s.known++
 	}
 	return nil
 }
 
 // SpreadOver has the partition spread new directories over more partitions of its region.
-func (r *Replica) SpreadOver(wanted []uint16) { r.shards.wanted = wanted }
+func (s *shards) SpreadOver(wanted []uint16) { s.wanted = wanted }
 
 // Spread returns the number of partitions over which new directories spread.
-func (r *Replica) Spread() int { return len(r.machine.Shards()) }
+func (s *shards) Spread() int { return len(meta.Shards(s.machine)) }
 
-// proposeShards orders the wanted shards if the partition has fewer. Only the leader does: the entry says the
-// same wherever it comes from, and is ordered again if it was lost.
-func (r *Replica) proposeShards() {
-	s := &r.shards
-	if len(s.wanted) <= len(r.machine.Shards()) || !r.orders.Leads() {
+// order orders the wanted shards if the partition has fewer. Only the leader does: the entry says the same
+// wherever it comes from, and is ordered again if it was lost.
+func (s *shards) order(now time.Duration) {
+	if len(s.wanted) <= s.Spread() || !s.orders.Leads() {
 		s.wakeAt = 0
 		return
 	}
-	if s.wakeAt != 0 && r.now.Mono < s.wakeAt {
+	if s.wakeAt != 0 && now < s.wakeAt {
 		return
 	}
-	s.wakeAt = r.now.Mono + shardsAgain
-	r.orders.Propose(order.Entry{Kind: entryShards, Body: meta.AppendShards(nil, s.wanted)})
+	s.wakeAt = now + shardsAgain
+	s.orders.Propose(order.Entry{Kind: entryShards, Body: meta.AppendShards(nil, s.wanted)})
 }
 
-// executeShards adds the shards of an entry. An entry that was ordered twice has no effect.
-func (r *Replica) executeShards(body []byte) error {
+// add executes an entry with shards. An entry that was ordered twice has no effect.
+func (s *shards) add(body []byte) error {
 	wanted, err := meta.DecodeShards(body)
 	if err != nil {
 		return fmt.Errorf("shards: %w: %w", err, order.ErrVersion)
 	}
-	r.machine.AddShards(wanted)
+	meta.AddShards(s.machine, wanted)
 	return nil
 }

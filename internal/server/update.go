@@ -13,10 +13,10 @@ import (
 )
 
 // Update applies a newer description of the cluster to a running server. It starts replicas that are new on
-// this server, stops replaced ones, and informs the others of new partitions and of replacements in their groups. It gives the
-// storage server the members of its region, and stops it after it has left. The steps are independent: after
-// a failure Update continues with the others. The next Update, also with the same description, tries the
-// failed steps again.
+// this server, stops replaced ones, and informs the others of new partitions and of replacements in their
+// groups. It gives the storage server the members of its region, and stops it after it has left. The steps
+// are independent: after a failure Update continues with the others. The next Update, also with the same
+// description, tries the failed steps again.
 func (s *Server) Update(ctx context.Context, plan *topology.Cluster) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -159,8 +159,8 @@ func (s *Server) tellReplaced(ctx context.Context, r *residence, plan *topology.
 	return err
 }
 
-// tellPartitions informs a replica of the groups of new partitions, and of those over which the directories of
-// its region spread. A replica that restarts learns of both from the newest plan.
+// tellPartitions informs a replica of the groups of new partitions, and of those over which the directories
+// of its region spread. A replica that restarts learns of both from the newest plan.
 func (r *residence) tellPartitions(ctx context.Context, plan *topology.Cluster) error {
 	select {
 	case <-r.done:

@@ -43,8 +43,8 @@ const (
 	movedFromAdded  treeMark = "an inode moved out of it"
 )
 
-// growth is the addition of a partition, as the servers of the replicas have it on their disks (package daemon,
-// D8): a step begins once all have taken the one before.
+// growth is the addition of a partition, as the servers of the replicas have it on their disks (package
+// daemon, D8): a step begins once all have taken the one before.
 type growth struct {
 	planned bool
 	started bool
@@ -133,7 +133,8 @@ func (r *tree) startAdded() {
 	r.later(time.Second, r.activate)
 }
 
-// activate has the servers of the region learn that directories go to the new partition, once its replicas run.
+// activate has the servers of the region learn that directories go to the new partition, once its replicas
+// run.
 func (r *tree) activate() {
 	for _, p := range addedGroup.Members {
 		if n, up := r.net.Node(p).(*treeNode); !up || n.behind {

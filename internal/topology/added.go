@@ -5,22 +5,24 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"go.yaml.in/yaml/v3"
 )
 
 // PartitionState is the state of a partition that was added to a running cluster.
 type PartitionState string
 
-// The states, in the order in which a partition has them. Each change waits until all servers have applied the
-// one before (package daemon).
+// The states, in the order in which a partition has them. Each change waits until all servers have applied
+// the one before (package daemon).
 const (
 	PartitionPlanned PartitionState = "planned"  // all servers are to learn of its group; its replicas do not run
 	PartitionStarted PartitionState = "starting" // its replicas run; no directory goes there
 	PartitionActive  PartitionState = ""         // new directories of its region spread over it, too
 )
 
-// Addition is a partition that was added after the creation of the cluster. Its number is the next one: numbers
-// are never used again.
+// Addition is a partition that was added after the creation of the cluster. Its number is the next one:
+// numbers are never used again.
 type Addition struct {
 	Region   Region         `yaml:"region,omitempty"` // empty: a global one
 	State    PartitionState `yaml:"state,omitempty"`
@@ -83,9 +85,9 @@ func (c *Cluster) shardsOf(r Region) (count int) {
 	return count
 }
 
-// BirthShards lists the partitions over which p spreads directories when it is new: those of the creation, or,
-// for an added partition, all up to itself. It does not depend on later additions, so that all replicas of p
-// begin alike.
+// BirthShards lists the partitions over which p spreads directories when it is new: those of the creation,
+// or, for an added partition, all up to itself. It does not depend on later additions, so that all replicas
+// of p begin alike.
 func (c *Cluster) BirthShards(p *Partition) (shards []uint16) {
 	last := max(int(p.ID), c.Founded-1)
 	for i := range c.Partitions[:last+1] {
@@ -152,9 +154,9 @@ func (s *Spec) AddPartition(c *Cluster, r Region, servers []string) (*Partition,
 // Advance records in s that the newest partition has reached a state.
 func (s *Spec) Advance(to PartitionState) { s.Added[len(s.Added)-1].State = to }
 
-// AddMissing records in s the partitions that a cluster of s lacks of those with these paths, which are in the
-// order of their numbers: those that were added to the cluster of a backup. The servers of their replicas depend
-// only on s.
+// AddMissing records in s the partitions that a cluster of s lacks of those with these paths, which are in
+// the order of their numbers: those that were added to the cluster of a backup. The servers of their replicas
+// depend only on s.
 func (s *Spec) AddMissing(paths []string) error {
 	c, err := s.Plan()
 	for err == nil && len(c.Partitions) < len(paths) {
@@ -165,6 +167,13 @@ func (s *Spec) AddMissing(paths []string) error {
 		}
 	}
 	return err
+}
+
+// EncodeAdded encodes added partitions as YAML, which Decode reads.
+func EncodeAdded(added []Addition) []byte {
+	text, err := yaml.Marshal(added)
+	invariant.Check(err == nil, "added partitions do not encode: %v", err)
+	return text
 }
 
 // Joined reports whether a server joined the cluster after its creation.

@@ -29,8 +29,8 @@ type Spec struct {
 	// Replicas a partition: 1, 3 or 5, default 3. The global partition has more if necessary for one in each
 	// region.
 	Replicas int `yaml:"replicas"`
-	// Partitions of each region at the creation of the cluster: 1 to 16, default 1. New directories spread over
-	// them.
+	// Partitions of each region at the creation of the cluster: 1 to 16, default 1. New directories spread
+	// over them.
 	Partitions int `yaml:"partitions,omitempty"`
 	// GlobalPartitions, over which the directories outside of the regions spread: 1 to 16, default 1, at the
 	// creation.

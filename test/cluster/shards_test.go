@@ -80,8 +80,8 @@ func busy(t *testing.T, dir string) (stop func() int) {
 	}
 }
 
-// A partition is added while a mount works, servers are killed and etcd is away. New directories spread over it,
-// all files stay, and a backup of the grown cluster is restored into a new one.
+// A partition is added while a mount works, servers are killed and etcd is away. New directories spread over
+// it, all files stay, and a backup of the grown cluster is restored into a new one.
 func TestAddPartition(t *testing.T) {
 	t.Parallel()
 	c := startWith(t, Config{Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2})
@@ -131,7 +131,7 @@ func TestAddPartition(t *testing.T) {
 	require.NoError(t, err, out)
 	require.Contains(t, out, "partition 3 (/west#3) is being added", "numbers are not used again")
 	work = busy(t, filepath.Join(west, "new0"))
-	time.Sleep(time.Second)
+	require.Eventually(t, func() bool { return len(glob(t, filepath.Join(west, "new0", "d*"))) > 10 }, long, 100*time.Millisecond)
 	require.Greater(t, work(), 10)
 	want = files(t, m.Dir)
 	out, err = c.Run(t.Context(), "fsck", "--blocks", m.Dir)

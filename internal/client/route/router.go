@@ -36,7 +36,7 @@ type Config struct {
 type Router struct {
 	cfg        Config
 	cluster    atomic.Pointer[topology.Cluster] // the newest
-	partitions topology.ByPartition[*partition]
+	partitions ByPartition[*partition]
 	outdated   chan struct{} // capacity 1: see Outdated
 	learned    signal        // of more partitions
 	net        *exchanger

@@ -20,7 +20,7 @@ import (
 
 // AddGroup makes a new group known to the process between two steps. It returns an error, and changes
 // nothing, if the group cannot be added.
-func (c *Core) AddGroup(g multicast.Group) error {
+func (c *delivery) AddGroup(g multicast.Group) error {
 	grown := c.config
 	grown.Groups = append(grown.Groups[:len(grown.Groups):len(grown.Groups)], g)
 	if err := grown.Validate(); err != nil {
@@ -43,7 +43,7 @@ func (c *Core) AddGroup(g multicast.Group) error {
 
 // appendCheckpointKind writes the kind of a checkpoint. As long as no group was added, it is the kind that
 // older versions know.
-func (c *Core) appendCheckpointKind(b []byte) []byte {
+func (c *system) appendCheckpointKind(b []byte) []byte {
 	if len(c.groupIDs) == c.config.Founded {
 		return append(b, recordCheckpoint)
 	}

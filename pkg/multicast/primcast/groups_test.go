@@ -42,8 +42,8 @@ func (c *cluster) startAdded() {
 	}
 }
 
-// Messages go to a group that was added while the others run, also after all processes have started again from
-// logs that end before or after the addition.
+// Messages go to a group that was added while the others run, also after all processes have started again
+// from logs that end before or after the addition.
 func TestAddGroup(t *testing.T) {
 	c := newGrowing(t)
 	c.castFrom(1, 1, groupG.ID)
