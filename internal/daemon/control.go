@@ -33,8 +33,10 @@ const (
 	// AddPartition: Region Servers -> Changed: the region, or if it is empty the global level, gets one more
 	// partition.
 	AddPartition Operation = "add-partition"
-	Debug        Operation = "debug"  // -> DebugReport
-	Backup       Operation = "backup" // Partition Backup -> BackupReply: the state of a partition at a consistent cut
+	Debug        Operation = "debug"       // -> DebugReport
+	TraceStart   Operation = "trace-start" // TraceFor -> TraceStarted: the server records the turns of its replicas
+	TraceStop    Operation = "trace-stop"  // -> trace.Recording
+	Backup       Operation = "backup"      // Partition Backup -> BackupReply: the state of a partition at a consistent cut
 )
 
 // Request is one request, as JSON.
@@ -51,6 +53,7 @@ type Request struct {
 	// AcceptLoss of Replace: replicas that have lost power, and have no vote, count as part of the remaining
 	// majority.
 	AcceptLoss bool           `json:"accept_loss,omitempty"`
+	TraceFor   time.Duration  `json:"trace_for,omitempty"` // in nanoseconds; at most trace.MaxTime
 	Backup     *BackupRequest `json:"backup,omitempty"`
 	Numbers    *Numbers       `json:"numbers,omitempty"`
 }
@@ -200,6 +203,11 @@ func (s *Server) answer(ctx context.Context, q *Request) (any, error) {
 		return s.backup(ctx, q)
 	case Debug:
 		return s.debug()
+	case TraceStart:
+		s.server.Trace().Start(q.TraceFor)
+		return TraceStarted{Now: time.Now(), Boot: server.BootID()}, nil
+	case TraceStop:
+		return s.server.Trace().Stop(), nil
 	case MoveLeader:
 		return Changed{Version: s.known.now.Load().spec.Version}, s.server.Lead(ctx, q.Partition)
 	}
