@@ -3,7 +3,7 @@
 #
 # Eight clients create empty files in a directory each. Three clusters run beside each other, of three servers with
 # three replicas of each partition, without certificates, in a network namespace of their own; 'globalfs bench mount'
-# lets them take turns. It needs root and /dev/fuse. bench/results/shards.txt is its output.
+# lets them take turns. It needs root and /dev/fuse, and an idle machine.
 set -euo pipefail
 globalfs="$(realpath "$1")" etcd="$(realpath "$2")" files="${3:-4000}"
 if [ "${4:-}" != inside ]; then
