@@ -19,14 +19,14 @@ type adminFlags struct {
 	access  accessFlags
 	output  string
 	logging *logFlags
-	after   func(cmd *cobra.Command, a *daemon.Access, server string) error // called after the result is printed; nil: nothing
+	after   func(cmd *cobra.Command, a *daemon.Access, changed *daemon.Changed) error // called after the result is printed; nil: nothing
 }
 
 func newAdmin(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "admin",
 		Short: "Change the servers of a running cluster",
-		Long: `admin changes the servers of a running cluster, and moves replicas between them. A change is written to the registry (etcd), so etcd must
+		Long: `admin changes the servers of a running cluster, moves replicas between them, and adds partitions. A change is written to the registry (etcd), so etcd must
 run. The servers then do the work in the background, and 'globalfs status' shows it. In a cluster with certificates these commands need the
 certificate of an administrator.`,
 		Example: `  globalfs admin join us-west-2 10.1.0.4:7420
@@ -34,7 +34,7 @@ certificate of an administrator.`,
   globalfs admin move-leader 0 eu-west-1a`,
 	}
 	command.Group(cmd)
-	cmd.AddCommand(newAdminJoin(logging), newAdminDrain(logging), newAdminRemove(logging), newAdminMoveLeader(logging), newAdminReplace(logging), newAdminRecover(), newAdminForget(logging))
+	cmd.AddCommand(newAdminJoin(logging), newAdminDrain(logging), newAdminRemove(logging), newAdminMoveLeader(logging), newAdminReplace(logging), newAdminAddPartition(logging), newAdminRecover(), newAdminForget(logging))
 	return cmd
 }
 
@@ -62,7 +62,7 @@ func (f *adminFlags) ask(cmd *cobra.Command, server string, q *daemon.Request, d
 	if err := f.print(cmd.OutOrStdout(), &changed, done); err != nil || f.after == nil {
 		return err
 	}
-	return f.after(cmd, a, changed.Server)
+	return f.after(cmd, a, &changed)
 }
 
 // print prints the result of a change.
@@ -120,7 +120,7 @@ the same partition. When 'globalfs status' does not list the drained server any 
 		Args: oneServer,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if wait {
-				f.after = func(cmd *cobra.Command, a *daemon.Access, _ string) error { return awaitLeft(cmd, a, args[0]) }
+				f.after = func(cmd *cobra.Command, a *daemon.Access, _ *daemon.Changed) error { return awaitLeft(cmd, a, args[0]) }
 			}
 			return f.ask(cmd, "", &daemon.Request{Op: daemon.Drain, Server: args[0]}, args[0]+" is being drained: 'globalfs status' shows when it has left")
 		},

@@ -71,8 +71,8 @@ etcd must have no description of the cluster: 'globalfs admin forget' deletes th
 				}
 			}
 			return f.report(cmd, f.from, "is restored: start the servers, then run 'globalfs restore blocks'", func(r *backup.Repository, meter *progress.Meter) (*backup.Report, error) {
-				mark := backup.Mark{File: daemon.RestoredFile, Incomplete: daemon.RestoreIncomplete}
-				return r.RestoreMetadata(cmd.Context(), f.id, plan, dirs, mark, backup.Options{Progress: meter})
+				mark := backup.Mark{File: daemon.RestoredFile, Incomplete: daemon.RestoreIncomplete, Added: daemon.RestoredPartitionsFile}
+				return r.RestoreMetadata(cmd.Context(), f.id, file.Spec, dirs, mark, backup.Options{Progress: meter})
 			})
 		},
 	}

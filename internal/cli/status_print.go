@@ -93,6 +93,9 @@ func printServers(out io.Writer, h *daemon.Health) error {
 		if p.Region == "" {
 			kind = "global"
 		}
+		if p.State != "" {
+			kind += ", " + p.State
+		}
 		data, dropped := "-", "-"
 		if p.Data != nil {
 			data, dropped = size(p.Data.Bytes), size(p.Data.DroppedBytes)

@@ -252,7 +252,7 @@ func (c *Writer) put(ctx context.Context, first posix.BlockID, data []byte) ([]m
 
 // store puts a block into the store of its partition.
 func (c *Writer) store(ctx context.Context, b block.Block) error {
-	store := c.blocks.stores[b.ID.Partition()]
+	store := c.blocks.stores.All()[b.ID.Partition()]
 	return c.blocks.persist(ctx, func() error { return store.Put(ctx, b) })
 }
 

@@ -194,6 +194,9 @@ func (a *Access) Restored() string { return a.known.now.Load().spec.Restored }
 // Cluster returns the newest known description of the cluster.
 func (a *Access) Cluster() *topology.Cluster { return a.known.now.Load().cluster }
 
+// Version returns the version of the newest known description of the cluster.
+func (a *Access) Version() uint64 { return a.known.now.Load().spec.Version }
+
 // Name returns the name of the cluster.
 func (a *Access) Name() string { return a.known.now.Load().spec.Name }
 
@@ -242,9 +245,14 @@ func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 // followEvery is how often a client asks whether the cluster has changed.
 const followEvery = 10 * time.Second
 
+// followAtOnce is the pause before a client that needs a newer description asks for it.
+const followAtOnce = 200 * time.Millisecond
+
 // Follower is notified of the changes of a cluster; a client is one.
 type Follower interface {
 	Update(*topology.Cluster)
+	// Outdated receives when the follower needs a newer description.
+	Outdated() <-chan struct{}
 }
 
 // Follow keeps a client up to date with the cluster until ctx ends. Other users of a may change the known
@@ -257,7 +265,14 @@ func (a *Access) Follow(ctx context.Context, c Follower) {
 			a.cfg.Logger.Debug("following the cluster", "version", now.spec.Version)
 			told = now.spec.Version
 		}
-		if pause.Between(ctx, followEvery/2, followEvery/2+followEvery) != nil {
+		waiting, end := context.WithTimeout(ctx, followEvery/2+rand.N(followEvery))
+		select {
+		case <-waiting.Done():
+		case <-c.Outdated():
+			_ = pause.For(waiting, followAtOnce) // a client that needs a description that no server has yet asks again
+		}
+		end()
+		if ctx.Err() != nil {
 			return
 		}
 		a.refresh(ctx)

@@ -141,8 +141,8 @@ func (f *File) Validate() error {
 	switch {
 	case f.Name == "":
 		return errors.New("name: missing: give the cluster a name, which its certificates and the registry use")
-	case f.Version != 0 || !f.Created.IsZero() || f.Restored != "" || len(f.Replaced)+len(f.StorageChanges)+len(f.Revoked) > 0:
-		return errors.New("version, created, restored, replaced, storage_changes, revoked: these are kept by the servers: remove them")
+	case f.Version != 0 || !f.Created.IsZero() || f.Restored != "" || len(f.Replaced)+len(f.StorageChanges)+len(f.Revoked)+len(f.Added) > 0:
+		return errors.New("version, created, restored, replaced, added_partitions, storage_changes, revoked: these are kept by the servers: remove them")
 	case len(f.Addresses) == 0:
 		return errors.New("addresses: missing: give each server's host:port")
 	case len(f.Registry.Endpoints) == 0 && f.Registry.File == "":

@@ -46,6 +46,7 @@ func Judge(name string, answers []Answer, plan *topology.Cluster) *Health {
 	for i := range plan.Partitions {
 		j.partition(&plan.Partitions[i])
 	}
+	j.growth(answers)
 	j.merge()
 	if len(j.starting) > 0 {
 		h.Starting = []string{strings.Join(j.starting, ", ") + ": scanning blocks after the start: wait before you stop another server"}

@@ -12,7 +12,7 @@ import (
 
 // partition records the problems of a partition and its replicas.
 func (j *judge) partition(p *topology.Partition) {
-	h := PartitionHealth{ID: p.ID, Path: p.Path, Region: p.Region}
+	h := PartitionHealth{ID: p.ID, Path: p.Path, Region: p.Region, State: string(p.State)}
 	var reached uint64 // by the most advanced replica, stillAfter ago
 	for _, r := range p.Replicas {
 		h.Applied = max(h.Applied, j.replicas[uint32(r.Process)].Applied)
@@ -31,7 +31,7 @@ func (j *judge) partition(p *topology.Partition) {
 			one.State = j.isStopped(p, r)
 		}
 		if status.Leads {
-			h.Leader, h.Data = r.Server, status.Data
+			h.Leader, h.Data, h.Spread = r.Server, status.Data, status.Spread
 		}
 		h.Replicas = append(h.Replicas, one)
 	}

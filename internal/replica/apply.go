@@ -158,6 +158,8 @@ func (r *Replica) executeEntry(e *order.Entry, id multicast.MessageID) (a effect
 		a.unseen, err = r.passBarrier(e, id)
 	case e.Kind == entryMarker:
 		err = r.passMarker(e)
+	case e.Kind == entryShards:
+		err = r.shards.add(e.Body)
 	case e.Kind == entryRevoke:
 		err = r.delegations.executeRevoke(e.Body)
 	default:
