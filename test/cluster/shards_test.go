@@ -39,6 +39,12 @@ func (c *Cluster) awaitProblem(t *testing.T, text string) {
 	}, long, 200*time.Millisecond, text)
 }
 
+// awaitStarting waits until the replicas of an added partition are to run.
+func (c *Cluster) awaitStarting(t *testing.T, partitions int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(c.health(t).Partitions) > partitions }, long, 20*time.Millisecond)
+}
+
 // awaitSpread waits until the partitions of a region spread directories over a number of partitions.
 func (c *Cluster) awaitSpread(t *testing.T, region topology.Region, partitions int) {
 	t.Helper()
@@ -102,11 +108,18 @@ func TestAddPartition(t *testing.T) {
 	require.NoError(t, err, out)
 	require.Contains(t, out, "partition 2 (/west#2) is being added on west")
 	c.Servers["westb"].Kill()
+	out, err = c.Admin(t.Context(), "admin", "add-partition", "west")
+	require.NoError(t, err, out)
+	require.Contains(t, out, "partition 2 (/west#2) is being added already")
 	out, err = c.Admin(t.Context(), "admin", "add-partition", "global")
 	require.Error(t, err, "one at a time, and only if all servers run: %s", out)
+	c.awaitProblem(t, "partition 2 (/west#2) is being added: westb does not answer")
 	c.Etcd.Kill()
 	require.NoError(t, c.Etcd.Start(t.Context()))
 	require.NoError(t, c.Servers["westb"].Start(t.Context()))
+	c.awaitStarting(t, 2)
+	c.Servers["westa"].Kill() // it has a replica that is new
+	require.NoError(t, c.Servers["westa"].Start(t.Context()))
 	c.awaitSpread(t, "west", 2)
 	require.Greater(t, work(), 10)
 
