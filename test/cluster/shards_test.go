@@ -87,7 +87,7 @@ func busy(t *testing.T, dir string) (stop func() int) {
 }
 
 // A partition is added while a mount works, servers are killed and etcd is away. New directories spread over
-// it, all files stay, and a backup of the grown cluster is restored into a new one.
+// it, and all files stay, also when all servers start again.
 func TestAddPartition(t *testing.T) {
 	t.Parallel()
 	c := startWith(t, Config{Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2})
@@ -138,16 +138,34 @@ func TestAddPartition(t *testing.T) {
 	}
 	c.startAll(t)
 	require.Equal(t, want, files(t, m.Dir))
-	out, err = c.Admin(t.Context(), "admin", "add-partition", "--wait", "west")
-	require.NoError(t, err, out)
-	require.Contains(t, out, "partition 3 (/west#3) is being added", "numbers are not used again")
-	work = busy(t, filepath.Join(west, "new0"))
-	require.Eventually(t, func() bool { return len(glob(t, filepath.Join(west, "new0", "d*"))) > 10 }, long, 100*time.Millisecond)
-	require.Greater(t, work(), 10)
-	want = files(t, m.Dir)
 	out, err = c.Run(t.Context(), "fsck", "--blocks", m.Dir)
 	require.NoError(t, err, out)
-	c.restoredGrown(t, m, want)
+}
+
+// A region and the global level get a partition each. A backup has both, and is restored into a new cluster.
+func TestRestoreGrown(t *testing.T) {
+	t.Parallel()
+	c := startWith(t, Config{Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2})
+	m, err := c.Mount(t.Context(), "west", "", t.TempDir(), "--timeout", "90s")
+	require.NoError(t, err)
+	for region, says := range map[string]string{"west": "(/west#2) is being added", "global": "(/#2) is being added"} {
+		out, err := c.Admin(t.Context(), "admin", "add-partition", "--wait", region)
+		require.NoError(t, err, out)
+		require.Contains(t, out, says)
+	}
+	for i := range 10 {
+		for _, dir := range []string{m.Dir, filepath.Join(m.Dir, "west")} {
+			name := filepath.Join(dir, fmt.Sprintf("new%d", i))
+			require.NoError(t, os.Mkdir(name, 0o755))
+			require.NoError(t, write(filepath.Join(name, "large"), random(byte(i), 100<<10)))
+		}
+	}
+	out, err := c.Run(t.Context(), append([]string{"where"}, append(glob(t, m.Dir+"/new*"), glob(t, m.Dir+"/west/new*")...)...)...)
+	require.NoError(t, err)
+	for partition := range 4 {
+		require.Contains(t, out, fmt.Sprintf("partition %d", partition))
+	}
+	c.restoredGrown(t, m, files(t, m.Dir))
 }
 
 // restoredGrown loses the cluster, and restores it with its added partitions from a backup.
@@ -165,7 +183,8 @@ func (c *Cluster) restoredGrown(t *testing.T, m *Mount, want map[string]string) 
 	require.NoError(t, err, out)
 	require.NoError(t, m.Start(t.Context()))
 	require.Equal(t, want, files(t, m.Dir))
-	c.awaitSpread(t, "west", 3)
+	c.awaitSpread(t, "west", 2)
+	c.awaitSpread(t, "", 2)
 	out, err = c.Run(t.Context(), "fsck", "--blocks", m.Dir)
 	require.NoError(t, err, out)
 }
