@@ -97,6 +97,7 @@ func jsonCommands(dir string) map[string]struct {
 		"fsck":                    {dir, exitUnable},
 		"wait":                    {"token " + dir, command.ExitFailure},
 		"place":                   {"--list " + dir, command.ExitFailure},
+		"admin add-partition":     {"west " + missing, command.ExitInput},
 		"admin join":              {"west 127.0.0.1:1 " + missing, command.ExitInput},
 		"admin add-partition":     {"west " + missing, command.ExitInput},
 		"admin drain":             {"a " + missing, command.ExitInput},
