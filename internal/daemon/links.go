@@ -13,10 +13,10 @@ type LinkStatus struct {
 	Fabric string `json:"fabric"` // tcp or shm
 }
 
-// links lists the connections of other servers.
-func links(of *transport.Server) (all []LinkStatus) {
+// links lists the connections of other servers. A server also has some to itself.
+func links(of *transport.Server, self string) (all []LinkStatus) {
 	for _, c := range of.Connections() {
-		if c.Peer.Role == identity.Server {
+		if c.Peer.Role == identity.Server && c.Peer.Name != self {
 			all = append(all, LinkStatus{Peer: c.Peer.Name, Fabric: c.Fabric})
 		}
 	}

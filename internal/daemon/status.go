@@ -46,7 +46,7 @@ func (s *Server) Status(ctx context.Context) ServerStatus {
 	status.Digests = tellDigests(ctx, s.server).Replicas
 	s.tellData(ctx, status.Replicas)
 	status.Storage = s.storage(d.cluster, self)
-	status.Links = links(s.transport)
+	status.Links = links(s.transport, s.cfg.Name)
 	status.Unanswered = s.work.canaries.unanswered()
 	status.Now = time.Now().UTC()
 	return status

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/globalfs/globalfs/pkg/shmconn"
@@ -39,6 +40,12 @@ const (
 	sharedPrefix   = "globalfs/"
 	sharedNameSize = len(sharedPrefix) + 32
 )
+
+// isSharedName reports whether a text of a server can be the name of a listener, and not that of another
+// program of this host.
+func isSharedName(text string) bool {
+	return len(text) == sharedNameSize && strings.HasPrefix(text, sharedPrefix)
+}
 
 // listen uses a socket without a file: no directory must be shared with the clients, and no file is left.
 func (hostSharing) listen() (net.Listener, string, error) {

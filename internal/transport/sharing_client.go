@@ -15,12 +15,8 @@ import (
 	"github.com/globalfs/globalfs/internal/identity"
 )
 
-const (
-	// shareTime bounds an attempt to continue in shared memory.
-	shareTime = 2 * time.Second
-	// shareAgain is the time after a failed attempt in which the same server is not tried again.
-	shareAgain = time.Minute
-)
+// shareAgain is the time after a failed attempt in which the same server is not tried again.
+const shareAgain = time.Minute
 
 // shareGo is the first byte of a client after TLS: the server sends nothing before it, so TLS reads nothing
 // beyond its own records.
@@ -29,10 +25,10 @@ const shareGo = 'g'
 // share returns a connection through shared memory to the server at the other end of c, nil if there can be
 // none: c stays in use then.
 func (p *framedProvider) share(ctx context.Context, c *caller) *caller {
-	if p.cfg.sharing == nil || c.leaf == nil || len(c.shares) != sharedNameSize || !p.mayShare(c.shares) {
+	if p.cfg.sharing == nil || c.leaf == nil || !isSharedName(c.shares) || !p.mayShare(c.shares) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, shareTime)
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	s, err := p.connectShared(ctx, c)
 	if err == nil {
