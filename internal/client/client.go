@@ -49,6 +49,9 @@ type Config struct {
 	// Delegate lets the client hold the directories that it makes: it answers changes there before the
 	// servers have ordered them (package delegate). A linearizable client holds none.
 	Delegate bool
+	// Journal keeps what the client has answered and the servers have not ordered: the client that resumes
+	// this one after the death of its process sends it (package journal). The zero Journal keeps nothing.
+	Journal Journal
 	// Resume continues the sessions of a client that was suspended or has died. Nil: the client begins anew.
 	Resume *State
 }
@@ -141,6 +144,9 @@ func New(cfg Config) (*Client, error) {
 	part.leases.router = routes
 	part.router = &router{Router: routes, delegations: newDelegations(&cfg, routes, part.notices.Rarely)}
 	part.leases.delegations = part.router.delegations
+	if err := part.router.delegations.restore(cfg.Journal.Logs); err != nil {
+		return nil, err
+	}
 	if cfg.Resume != nil {
 		part.leases.resume(cfg.Resume.Streams)
 	}

@@ -84,6 +84,9 @@ func (r *router) Update(ctx context.Context, cmd *meta.Command, to route.Target)
 	if d == nil {
 		return r.Router.Update(ctx, cmd, to)
 	}
+	if a, repeated := d.repeated(ctx, cmd); repeated {
+		return a, nil
+	}
 	switch {
 	case d.isIdle():
 	case to.Several():
@@ -106,6 +109,9 @@ func (r *router) Update(ctx context.Context, cmd *meta.Command, to route.Target)
 // UpdateBuilt is route.Router.UpdateBuilt, or an operation of a log.
 func (r *router) UpdateBuilt(ctx context.Context, ino posix.Ino, build route.Build) (route.Answer, error) {
 	d := r.delegations
+	if a, repeated := d.repeated(ctx, &meta.Command{Op: meta.OpWrite, Ino: ino}); repeated {
+		return a, nil
+	}
 	if d.covers(ino) {
 		cmd, session, err := build(ino.Partition())
 		if err != nil {
@@ -153,7 +159,7 @@ func (d *delegations) update(ctx context.Context, cmd *meta.Command) (a route.An
 			continue
 		}
 		others := d.isPendingBeside(l)
-		if l == nil || l.log.IsFull() || others {
+		if l == nil || d.isFull(l) || others {
 			d.mu.Unlock()
 			if l == nil {
 				return a, false, d.yield(ctx, cmd)
@@ -167,15 +173,17 @@ func (d *delegations) update(ctx context.Context, cmd *meta.Command) (a route.An
 		}
 		c := *cmd
 		c.Time = l.now()
+		l.request = requestOf(ctx)
 		r, outcome := l.log.Update(&c)
 		if outcome == delegate.Logged {
 			d.logged(l, cmd)
 		}
 		last := l.log.Last()
+		unkept := l.unkept == last // the next process would not know the operation
 		d.mu.Unlock()
 		switch outcome {
 		case delegate.Logged:
-			if r.Attr.Nlink == 0 && !removes(cmd.Op) { // the inode exists as long as its caller has it open
+			if r.Attr.Nlink == 0 && !removes(cmd.Op) || unkept { // the inode exists as long as its caller has it open
 				err = d.wait(ctx, l, last)
 			}
 			return d.answer(l, r), true, err
@@ -246,7 +254,7 @@ func (d *delegations) admit(ctx context.Context) error {
 			switch {
 			case l.log.Len() > 0 && time.Since(l.oldest) > unsentAge:
 				full, wait = l, l.log.Last()
-			case l.log.IsFull():
+			case d.isFull(l):
 				full, wait = l, l.log.Last()-uint64(l.log.Len())/2
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/client/delegate"
+	"github.com/globalfs/globalfs/internal/client/journal"
 	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -46,12 +47,13 @@ type delegations struct {
 	held   atomic.Int64  // logs
 	losses atomic.Uint64 // events in which operations were lost
 	freed  atomic.Uint64 // events in which the client has ceased to own inodes
-	counts struct{ logged, recalls, lost atomic.Uint64 }
+	counts struct{ logged, recalls, lost, restored atomic.Uint64 }
 
-	mu    sync.Mutex
-	logs  map[uint16]*logOf // GUARDED_BY mu; by partition
-	last  map[uint64]uint64 // GUARDED_BY mu; the number of the last log, by session
-	later time.Time         // GUARDED_BY mu; no directory is asked for before
+	mu      sync.Mutex
+	journal *journal.Journal  // its content is GUARDED_BY mu; nil: operations that are not ordered die with this process
+	logs    map[uint16]*logOf // GUARDED_BY mu; by partition
+	last    map[uint64]uint64 // GUARDED_BY mu; the number of the last log, by session
+	later   time.Time         // GUARDED_BY mu; no directory is asked for before
 }
 
 // Holding counts the directories that a client holds exclusively, and the changes in its logs.
@@ -61,6 +63,10 @@ type Holding struct {
 	Logged      uint64 `json:"logged"`      // changes that were answered before their order
 	Recalls     uint64 `json:"recalls"`     // directories that servers have recalled
 	Lost        uint64 `json:"lost"`        // changes that were answered and could not be ordered
+	Restored    uint64 `json:"restored"`    // changes that a process before had answered, and this one has sent
+	LogBytes    int    `json:"log_bytes"`   // of the changes that are not ordered yet
+	KeptBytes   int    `json:"kept_bytes"`  // of the memory that outlives the process, with changes that are ordered
+	Waiting     int    `json:"waiting"`     // operations that wait until changes are ordered
 }
 
 // Holding returns the counts of the client.
@@ -70,12 +76,16 @@ func (c *Client) Holding() (h Holding) {
 		return h
 	}
 	h.Logged, h.Recalls, h.Lost = d.counts.logged.Load(), d.counts.recalls.Load(), d.counts.lost.Load()
+	h.Restored = d.counts.restored.Load()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, l := range d.logs {
 		h.Directories += l.log.Holds()
 		h.Unordered += l.log.Len()
+		h.LogBytes += l.log.Bytes()
+		h.Waiting += l.waiters
 	}
+	h.KeptBytes = d.journal.Bytes()
 	return h
 }
 
@@ -93,13 +103,16 @@ type logOf struct {
 	hurry   chan struct{} // has room for one token: a caller waits
 	asking  int           // GUARDED_BY delegations.mu; directories that are being made, or of which the outcome is not known
 	ended   bool          // GUARDED_BY delegations.mu
+	journaled
 }
 
 func newDelegations(cfg *Config, r *route.Router, notice func(kind, text string, args ...any)) *delegations {
 	if !cfg.Delegate || cfg.Linearizable {
 		return nil
 	}
-	return &delegations{router: r, cfg: cfg, notice: notice, logs: map[uint16]*logOf{}, last: map[uint64]uint64{}}
+	return &delegations{
+		router: r, cfg: cfg, notice: notice, journal: cfg.Journal.Journal, logs: map[uint16]*logOf{}, last: map[uint64]uint64{},
+	}
 }
 
 // isIdle reports whether the client holds nothing, and has no log.

@@ -83,6 +83,7 @@ func (d *delegations) sendNext(life context.Context, l *logOf) bool {
 func (d *delegations) acknowledge(life context.Context, l *logOf, done *delegation.Done) (more bool) {
 	d.mu.Lock()
 	ops, on := l.log.Acknowledge(done)
+	d.journal.Acknowledge(idOf(l), l.log.Acknowledged())
 	d.release(ops)
 	if slices.ContainsFunc(ops, func(o delegation.Op) bool { return o.Return != 0 }) || l.log.Len() == 0 {
 		d.freed.Add(1)

@@ -75,6 +75,12 @@ func (c *Persister) Holds(ino posix.Ino) bool { return c.router.delegations.cove
 // Delegates reports whether the client may hold inodes exclusively.
 func (c *Persister) Delegates() bool { return c.router.delegations != nil }
 
+// Outlived reports whether the client has a Journal, and so uses the names of requests (WithRequest).
+func (c *Persister) Outlived() bool {
+	d := c.router.delegations
+	return d != nil && d.journal != nil
+}
+
 // GiveBack is Drain, and the client then holds no directory.
 func (c *Persister) GiveBack(ctx context.Context) error {
 	return c.outcome(c.router.delegations.giveBackAll(ctx))

@@ -96,5 +96,7 @@ func (cfg *Config) resumed() (*route.State, error) {
 		return nil, fmt.Errorf("client: the state to resume is of a cluster made at %q, this one was made at %q: mount the same cluster",
 			s.Cluster, cfg.Cluster.Identity())
 	}
-	return &route.State{Seen: s.Seen, Running: s.Running, Partitions: s.Partitions, Tickets: s.Tickets}, nil
+	return &route.State{
+		Seen: s.Seen, Running: s.Running, Partitions: cfg.Journal.sessions(s.Partitions), Tickets: s.Tickets,
+	}, nil
 }

@@ -25,6 +25,8 @@ type Config struct {
 	Session   uint64
 	Number    uint64    // of the log: above those of all earlier logs of the session
 	Keys      meta.Keys // of the copy; empty
+	// Record is called with each operation that is appended, its number and its outcome. Nil: nobody needs it.
+	Record func(number uint64, op *delegation.Op, r *meta.Result)
 }
 
 // Log is the log with the copy. It has one owner.
@@ -38,6 +40,8 @@ type Log struct {
 	sending int    // ops in the batch that is under way
 	bytes   int    // of ops
 	changes uint64 // executed in the copy
+
+	restored bool // the copy does not have the changes of ops
 
 	unknown map[posix.Ino]bool // directories that were returned before the answer to their making came
 }
@@ -94,7 +98,9 @@ func (l *Log) Covers(ino posix.Ino) bool {
 
 // Knows reports whether an operation that is not acknowledged may have changed an inode: a replica may not
 // have its state.
-func (l *Log) Knows(ino posix.Ino) bool { return len(l.ops) > 0 && meta.Has(l.machine, ino) }
+func (l *Log) Knows(ino posix.Ino) bool {
+	return len(l.ops) > 0 && (l.restored || meta.Has(l.machine, ino))
+}
 
 // Query answers a query of covered objects; false: a replica must be asked.
 func (l *Log) Query(c *meta.Command) (r meta.Result, ok bool) {
@@ -161,11 +167,14 @@ func (l *Log) Update(c *meta.Command) (r meta.Result, outcome Outcome) {
 		return r, Refused
 	}
 	l.table.Save()
-	l.append(op)
+	l.append(op, &r)
 	return r, Logged
 }
 
-func (l *Log) append(op delegation.Op) {
+func (l *Log) append(op delegation.Op, r *meta.Result) {
+	if l.cfg.Record != nil {
+		l.cfg.Record(l.Last()+1, &op, r)
+	}
 	p := pending{Op: op, size: opCost + len(op.Command.Data) + len(op.Command.Name) + len(op.Command.NewName) + 24*len(op.Command.Blocks)}
 	l.ops = append(l.ops, p)
 	l.bytes += p.size
@@ -194,7 +203,7 @@ func (l *Log) Return(dirs []posix.Ino) {
 		}
 		op := delegation.Op{Return: dir}
 		_, _ = l.table.Execute(l.machine, delegation.Place{Session: l.cfg.Session}, &op)
-		l.append(op)
+		l.append(op, &meta.Result{})
 	}
 }
 
@@ -253,6 +262,9 @@ func (l *Log) Pending() []delegation.Op {
 	}
 	return all
 }
+
+// Bytes returns the size of the operations that are not acknowledged.
+func (l *Log) Bytes() int { return l.bytes }
 
 // Len returns the number of operations that are not acknowledged.
 func (l *Log) Len() int { return len(l.ops) }
