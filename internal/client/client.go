@@ -121,6 +121,7 @@ type common struct {
 	router  *router
 	notices *notice.Log
 	leases  *leases
+	losses  *losses
 }
 
 // New makes a client. It sends nothing before the first operation, unless it resumes another.
@@ -133,6 +134,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	part := common{cfg: &cfg, notices: notice.New(cfg.Logger), leases: newLeases(&cfg)}
+	part.losses = &losses{report: part.leases.report}
 	routes, err := route.New(route.Config{
 		Cluster: cfg.Cluster, Region: cfg.Region, Caller: cfg.Caller, Linearizable: cfg.Linearizable,
 		Timeout: cfg.Timeout, Hard: cfg.Hard, Renew: cfg.Renew, Notices: part.notices,
@@ -142,13 +144,14 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	part.leases.router = routes
-	part.router = &router{Router: routes, delegations: newDelegations(&cfg, routes, part.notices.Rarely)}
+	part.router = &router{Router: routes, delegations: newDelegations(&cfg, routes, part.losses, part.notices.Rarely)}
 	part.leases.delegations = part.router.delegations
 	if err := part.router.delegations.restore(cfg.Journal.Logs); err != nil {
 		return nil, err
 	}
 	if cfg.Resume != nil {
 		part.leases.resume(cfg.Resume.Streams)
+		part.losses.adopt(cfg.Resume.Losses)
 	}
 	blocks := newBlocks(part)
 	reader := newReader(part, blocks)

@@ -43,9 +43,9 @@ type delegations struct {
 	router *route.Router
 	cfg    *Config
 	notice func(kind, text string, args ...any)
+	losses *losses
 
 	held   atomic.Int64  // logs
-	losses atomic.Uint64 // events in which operations were lost
 	freed  atomic.Uint64 // events in which the client has ceased to own inodes
 	counts struct{ logged, recalls, lost, restored atomic.Uint64 }
 
@@ -67,6 +67,7 @@ type Holding struct {
 	LogBytes    int    `json:"log_bytes"`   // of the changes that are not ordered yet
 	KeptBytes   int    `json:"kept_bytes"`  // of the memory that outlives the process, with changes that are ordered
 	Waiting     int    `json:"waiting"`     // operations that wait until changes are ordered
+	Losses      []Loss `json:"losses"`      // the last ones
 }
 
 // Holding returns the counts of the client.
@@ -76,7 +77,7 @@ func (c *Client) Holding() (h Holding) {
 		return h
 	}
 	h.Logged, h.Recalls, h.Lost = d.counts.logged.Load(), d.counts.recalls.Load(), d.counts.lost.Load()
-	h.Restored = d.counts.restored.Load()
+	h.Restored, h.Losses = d.counts.restored.Load(), d.losses.last()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, l := range d.logs {
@@ -106,12 +107,12 @@ type logOf struct {
 	journaled
 }
 
-func newDelegations(cfg *Config, r *route.Router, notice func(kind, text string, args ...any)) *delegations {
+func newDelegations(cfg *Config, r *route.Router, l *losses, notice func(kind, text string, args ...any)) *delegations {
 	if !cfg.Delegate || cfg.Linearizable {
 		return nil
 	}
 	return &delegations{
-		router: r, cfg: cfg, notice: notice, journal: cfg.Journal.Journal, logs: map[uint16]*logOf{}, last: map[uint64]uint64{},
+		router: r, cfg: cfg, notice: notice, losses: l, journal: cfg.Journal.Journal, logs: map[uint16]*logOf{}, last: map[uint64]uint64{},
 	}
 }
 

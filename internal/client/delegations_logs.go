@@ -190,10 +190,11 @@ func (d *delegations) drop(l *logOf, reason string) {
 	if len(lost) == 0 {
 		return
 	}
-	d.losses.Add(1)
 	d.counts.lost.Add(uint64(len(lost)))
-	d.cfg.Logger.Error("changes that programs have made are lost: they were not ordered; the next fsync of each open file, and globalfs sync, report EIO",
-		"partition", l.id, "changes", len(lost), "reason", reason, "first", describe(lost))
+	x := Loss{When: time.Now(), Partition: l.id, Changes: len(lost), Reason: reason, Names: describe(lost)}
+	d.losses.add(x, lost)
+	d.cfg.Logger.Error("changes that programs have made are lost: they were not ordered; fsync and close of each file and directory concerned that is open, and globalfs sync, report EIO",
+		"partition", x.Partition, "changes", x.Changes, "reason", reason, "first", x.Names)
 }
 
 // free begins another log of the session of a lost one at the partition, if the session is open: then the
@@ -238,14 +239,4 @@ func (d *delegations) release(ops []delegation.Op) {
 			d.router.DropBlock(b.ID)
 		}
 	}
-}
-
-// describe names some operations.
-func describe(ops []delegation.Op) (names []string) {
-	for i := range ops {
-		if c := &ops[i].Command; c.Name != "" && len(names) < maxNamed {
-			names = append(names, c.Name)
-		}
-	}
-	return names
 }

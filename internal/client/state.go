@@ -21,6 +21,7 @@ type State struct {
 	Partitions []route.PartitionState `json:"partitions,omitempty"` // those with content, by id
 	Tickets    string                 `json:"tickets,omitempty"`    // for inodes, see route.State; older versions have none
 	Streams    []StreamState          `json:"streams,omitempty"`    // an older client does not continue them
+	Losses     *LossState             `json:"losses,omitempty"`     // nor these
 }
 
 // stateFormat increases when an older client would misread a State.
@@ -81,7 +82,7 @@ func (c *Client) snapshot(running bool) *State {
 			s.Partitions = append(s.Partitions, of)
 		}
 	}
-	s.Streams = c.leases.streams()
+	s.Streams, s.Losses = c.leases.streams(), c.losses.state(c.router.Losses())
 	s.Seen = c.Proofs().Token() // last: it covers the rest
 	return s
 }

@@ -23,7 +23,7 @@ func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name stri
 		err = posix.ESTALE
 	}
 	out.Fh = f.files.Add(1)
-	f.persister.open(descriptor{number: out.Fh})
+	f.persister.open(descriptor{number: out.Fh}, a.Ino)
 	if err == nil {
 		f.written.created(&a, out.Fh)
 	}
@@ -42,7 +42,7 @@ func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 		return status(err)
 	}
 	out.Fh = f.files.Add(1)
-	f.persister.open(descriptor{number: out.Fh})
+	f.persister.open(descriptor{number: out.Fh}, a.Ino)
 	f.written.open(a.Ino, out.Fh)
 	if in.Flags&unix.O_TRUNC != 0 {
 		_ = f.written.settleToChange(ctx, ino(&in.InHeader)) // its content is removed
@@ -85,7 +85,7 @@ func (f *fileSystem) truncate(cancel <-chan struct{}, in *fuse.OpenIn, handle ui
 
 func (f *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	f.endFileLocks(ino(&in.InHeader), in.Fh)
-	f.persister.close(descriptor{number: in.Fh})
+	f.persister.forget(descriptor{number: in.Fh})
 	if f.client.Delegates() { // close has not waited for the content, which needs the inode
 		f.written.after(ino(&in.InHeader), func() { f.client.Release(ino(&in.InHeader)) })
 		f.written.release(ino(&in.InHeader), in.Fh)

@@ -117,6 +117,9 @@ func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status
 	ctx, end := f.waits.changing(cancel, in.Unique)
 	defer end()
 	err := f.written.close(ctx, ino(&in.InHeader), in.Fh, f.client.Holds(ino(&in.InHeader)))
+	if lost := f.persister.close(&in.InHeader, descriptor{number: in.Fh}); lost != nil {
+		err = lost
+	}
 	f.locks.flush(ino(&in.InHeader), in.Fh)
 	f.endLocks(ino(&in.InHeader), f.locks.ofProcess(ino(&in.InHeader), in.LockOwner))
 	return status(err)

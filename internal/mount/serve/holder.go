@@ -22,7 +22,8 @@ import (
 // Programs see a pause. The last changes without an answer may be executed twice: mkdir then returns EEXIST,
 // and unlink or rename ENOENT, though they were executed, and an append may be in the file twice. A file that
 // was opened in the last tenth of a second, and removed, may be gone (ESTALE). Locks hold: the holder knows
-// each lock before the program does.
+// each lock before the program does. Changes that the daemon had executed in a log in its Memory are executed
+// once: the next daemon knows their requests.
 //
 // The death of the holder does not end the mount: the daemon continues to serve, but there would be no
 // successor.
