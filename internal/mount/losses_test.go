@@ -57,8 +57,7 @@ func TestLossesOfHeldDirectories(t *testing.T) {
 	dir, f, g := openDir(), create(t, m.path("d/f")), create(t, m.path("other/g"))
 	require.NoError(t, f.Sync())
 	servers.on.Store(true)
-	require.NoError(t, f.Chmod(0o600))
-	require.NoError(t, os.WriteFile(m.path("d/lost"), nil, 0o644))
+	require.NoError(t, os.Link(m.path("d/f"), m.path("d/lost"))) // concerns the file and the directory
 	require.Eventually(t, func() bool { return holding.Holding().Lost > 0 }, 30*time.Second, time.Millisecond)
 	servers.on.Store(false)
 	h := holding.Holding()
