@@ -87,6 +87,12 @@ func Protocols() []Protocol {
 			},
 		},
 		{
+			Name: "fastcast-late", Title: "FastCast, guesses late",
+			New: func(s *setting) (multicast.Core, error) {
+				return fastcast.NewLate(paxos.Config{Self: s.self, Groups: s.groups})
+			},
+		},
+		{
 			Name: "classic", Title: "Skeen over Paxos",
 			New: func(s *setting) (multicast.Core, error) {
 				return classic.New(paxos.Config{Self: s.self, Groups: s.groups})

@@ -60,7 +60,7 @@ type Client struct {
 	Regions []collector.Region // all, with their stores
 
 	home    topology.Region
-	caller  Caller
+	traced  *tracedCaller
 	remotes map[topology.Region]*region.Remote
 	signed  map[topology.Region]signed
 	memory  []*block.Cached
@@ -69,6 +69,9 @@ type Client struct {
 
 // New makes a client. The client makes no calls before the first operation.
 func New(cfg Config) (*Client, error) {
+	traced := &tracedCaller{Caller: cfg.Caller}
+	traced.cluster.Store(cfg.Cluster)
+	cfg.Caller = traced
 	stores, err := newStores(&cfg)
 	if err != nil {
 		return nil, errors.Join(err, cfg.Caller.Close())
@@ -81,7 +84,7 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, cfg.Caller.Close())
 	}
-	return &Client{Client: cl, home: cfg.Region, caller: cfg.Caller, Regions: stores.regions, remotes: stores.remotes, signed: stores.signed, memory: stores.partitions, disk: cfg.Disk}, nil
+	return &Client{Client: cl, home: cfg.Region, traced: traced, Regions: stores.regions, remotes: stores.remotes, signed: stores.signed, memory: stores.partitions, disk: cfg.Disk}, nil
 }
 
 // Close ends the client's sessions and its access to the network.
@@ -90,12 +93,13 @@ func (c *Client) Close() error {
 	for _, s := range c.signed {
 		err = errors.Join(err, s.store.Close())
 	}
-	return errors.Join(err, c.caller.Close())
+	return errors.Join(err, c.traced.Close())
 }
 
 // Update passes the newest description of the cluster to the client.
 func (c *Client) Update(cluster *topology.Cluster) {
 	c.Client.Update(cluster)
+	c.traced.cluster.Store(cluster)
 	for region, remote := range c.remotes {
 		remote.SetServers(nodes(cluster, region))
 	}

@@ -87,6 +87,7 @@ func jsonCommands(dir string) map[string]struct {
 		"mount":                   {"127.0.0.1:1 " + filepath.Join(dir, "missing"), command.ExitInput},
 		"umount":                  {dir, command.ExitFailure},
 		"status":                  {missing, command.ExitInput},
+		"trace":                   {dir + " " + missing, command.ExitFailure},
 		"debug bundle":            {missing + " " + filepath.Join(dir, "bundle.tar.gz"), command.ExitOK},
 		"backup create":           {missing + " " + filepath.Join(dir, "backup"), command.ExitInput},
 		"backup list":             {filepath.Join(dir, "none"), command.ExitFailure},

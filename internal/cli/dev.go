@@ -167,7 +167,7 @@ func mountAt(cluster *dev.Cluster, cfg dev.Config, p mountPoint) (*mounted, erro
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	kernel := mount.Config{Client: c.Client, Dir: p.dir, Logger: cfg.Logger, Collector: collector, Holders: c.Holders}
+	kernel := mount.Config{Client: c.Client, Dir: p.dir, Logger: cfg.Logger, Collector: collector, Holders: c.Holders, Trace: c.Trace()}
 	if cfg.Linearizable {
 		kernel.CacheTime = -1 // its cached data could be old
 		kernel.Sync = true    // and a read sees all writes that have ended

@@ -185,7 +185,7 @@ func (f *mountFlags) begin(c *attach.Client, dir string, handed *serve.Handed, l
 		return nil, err
 	}
 	cfg := mount.Config{
-		Client: c.Client, Dir: dir, Subdir: f.subdir, Logger: logger, Collector: g, Holders: c.Holders,
+		Client: c.Client, Dir: dir, Subdir: f.subdir, Logger: logger, Collector: g, Holders: c.Holders, Trace: c.Trace(),
 		Options: mount.Options{ReadOnly: f.readOnly, FsName: f.fsName},
 		// A killed process loses updates that are not ordered, while programs continue to use the mount. A
 		// linearizable read must see all completed writes.

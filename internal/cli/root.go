@@ -38,7 +38,7 @@ by atomic multicast, each directory lives in the region that its users choose.`,
 	}
 	command.Prepare(root)
 	logging.register(root, stderr)
-	root.AddCommand(newInit(), newServer(&logging), newMount(&logging), newUmount(), newStatus(&logging), newAdmin(&logging), newDev(&logging), newBench(&logging), newWhere(), newInfo(), newDu(), newSummary(), newWarmup(), newPlace(), newToken(), newWait(), newSync(), newFsck(), newGC(), newConfig(), newDebug(&logging), newBackup(&logging), newRestore(&logging), newCerts(&logging), newVersion(), newMan())
+	root.AddCommand(newInit(), newServer(&logging), newMount(&logging), newUmount(), newStatus(&logging), newAdmin(&logging), newDev(&logging), newBench(&logging), newWhere(), newInfo(), newDu(), newSummary(), newWarmup(), newPlace(), newToken(), newWait(), newSync(), newFsck(), newGC(), newConfig(), newDebug(&logging), newTrace(&logging), newBackup(&logging), newRestore(&logging), newCerts(&logging), newVersion(), newMan())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" { // without a shell it prints its help, with an unknown one an error

@@ -83,6 +83,30 @@ func readRelay(b []byte) (d relay, err error) {
 	return d, r.Done()
 }
 
+// RequestIn returns the encoded request of a client in an entry of the partition's own order or of the order
+// between partitions; nil: there is none.
+func RequestIn(e *order.Entry) []byte {
+	if e.Kind == EntryRelay {
+		d, err := readRelay(e.Body)
+		if err != nil {
+			return nil
+		}
+		inner, err := order.DecodeEntry(d.payload)
+		if err != nil {
+			return nil
+		}
+		e = &inner
+	}
+	if e.Kind != EntryCommand {
+		return nil
+	}
+	p, err := readProposal(e.Body)
+	if err != nil {
+		return nil
+	}
+	return p.request
+}
+
 // decision is the body of EntryDecide: the ballots of the parties, in their order; that of the coordinator is
 // empty.
 type decision struct {

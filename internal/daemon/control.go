@@ -31,6 +31,8 @@ const (
 	Revoke     Operation = "revoke"      // Role Server Undo -> Changed: the present certificates of a process become invalid
 	Replace    Operation = "replace"     // Partition Server To -> Changed: a replica moves to another server, or to an empty disk of the same
 	Debug      Operation = "debug"       // -> DebugReport
+	TraceStart Operation = "trace-start" // TraceFor -> TraceStarted: the server records the turns of its replicas
+	TraceStop  Operation = "trace-stop"  // -> trace.Recording
 	Backup     Operation = "backup"      // Partition Backup -> BackupReply: the state of a partition at a consistent cut
 )
 
@@ -47,6 +49,7 @@ type Request struct {
 	// AcceptLoss of Replace: replicas that have lost power, and have no vote, count as part of the remaining
 	// majority.
 	AcceptLoss bool           `json:"accept_loss,omitempty"`
+	TraceFor   time.Duration  `json:"trace_for,omitempty"` // in nanoseconds; at most trace.MaxTime
 	Backup     *BackupRequest `json:"backup,omitempty"`
 	Numbers    *Numbers       `json:"numbers,omitempty"`
 }
@@ -191,6 +194,11 @@ func (s *Server) answer(ctx context.Context, q *Request) (any, error) {
 		return s.backup(ctx, q)
 	case Debug:
 		return s.debug()
+	case TraceStart:
+		s.server.Trace().Start(q.TraceFor)
+		return TraceStarted{Now: time.Now(), Boot: server.BootID()}, nil
+	case TraceStop:
+		return s.server.Trace().Stop(), nil
 	case MoveLeader:
 		return Changed{Version: s.known.now.Load().spec.Version}, s.server.Lead(ctx, q.Partition)
 	}

@@ -48,11 +48,12 @@ type Driver struct {
 	log   Log
 	clock Clock
 
-	ready   chan struct{} // capacity 1: the goroutine of Run has something to do
-	over    chan struct{} // closed when it has stopped
-	behind  chan struct{} // see Behind
-	pending atomic.Bool   // input waits for a turn
-	turns   turns
+	ready    chan struct{} // capacity 1: the goroutine of Run has something to do
+	over     chan struct{} // closed when it has stopped
+	behind   chan struct{} // see Behind
+	pending  atomic.Bool   // input waits for a turn
+	turns    turns
+	observer Observer // nil: none
 
 	mu        sync.Mutex
 	requests  []turn.Call

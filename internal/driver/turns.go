@@ -39,6 +39,9 @@ type turns struct {
 	out turn.Output
 	own []multicast.Frame // frames of the process to itself
 
+	observed bool // the present turn
+	moments  Moments
+
 	timer *time.Timer
 	due   time.Duration // when the next turn is due without an event; 0: never
 	alarm time.Duration // when timer fires, at the latest at due; 0: it does not
@@ -208,6 +211,9 @@ func (d *Driver) finish(ctx context.Context) {
 func (d *Driver) gather() {
 	in, t := &d.turns.in, &d.turns
 	in.Reset()
+	if t.observed = d.observer != nil && d.observer.Observes(); t.observed {
+		t.moments = Moments{Begun: time.Now()}
+	}
 	in.Frames = append(in.Frames, t.own...)
 	clear(t.own)
 	t.own = t.own[:0]
@@ -237,6 +243,7 @@ func (d *Driver) step() {
 	t.out.Reset()
 	d.node.Step(&t.in, &t.out)
 	d.answer(t.out.Replies)
+	t.mark(&t.moments.Stepped)
 }
 
 // release is the gate: records first, then the output that depends on them.
@@ -253,6 +260,7 @@ func (d *Driver) release() error {
 			return fmt.Errorf("write-ahead log: %w", err)
 		}
 	}
+	t.mark(&t.moments.Logged)
 	d.answer(out.Persisted)
 	for _, f := range out.Frames {
 		if f.Peer == d.self {
@@ -262,11 +270,16 @@ func (d *Driver) release() error {
 		} // a lost frame restarts its link, and the core sends the needed content again
 	}
 	d.links.Flush()
+	t.mark(&t.moments.Sent)
 	replies, err := d.node.Apply(out)
 	if err != nil {
 		return err
 	}
+	t.mark(&t.moments.Executed)
 	d.answer(replies)
+	if t.observed {
+		d.observer.Turn(&t.moments, &t.in, out, replies)
+	}
 	if out.Retired {
 		return ErrRetired
 	}

@@ -24,6 +24,7 @@ const (
 	XattrSync       = "globalfs.sync"       // get, of any inode: a Synced, once all written and seen updates are on disk
 	XattrRegions    = "globalfs.regions"    // get, of any inode: the names of the regions
 	XattrCounters   = "globalfs.counters"   // get, of any inode: the Counters
+	XattrTrace      = "globalfs.trace"      // set to a duration, of any inode: record; get: stop, and a trace.Recording
 )
 
 // Global stands for the region of a partition with replicas in all regions.

@@ -62,6 +62,8 @@ func (f *fileSystem) getControl(ctx context.Context, h *fuse.InHeader, name stri
 			return json.Marshal(f.checked.State())
 		}
 		return f.fsck(ctx, name == XattrFsckBlocks)
+	case XattrTrace:
+		return f.traces.stop(h)
 	case XattrInfo:
 		info, err := inspector{f}.info(ctx, ino(h))
 		if err != nil {

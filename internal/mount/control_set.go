@@ -18,6 +18,9 @@ import (
 // setControl sets a control attribute; the kernel has checked that the user may write the directory.
 func (f *fileSystem) setControl(ctx context.Context, h *fuse.InHeader, name string, value []byte) (err error) {
 	value = bytes.TrimSpace(value)
+	if name == XattrTrace {
+		return f.traces.start(h, string(value))
+	}
 	var wanted Place
 	switch name {
 	case XattrRegion:

@@ -42,6 +42,7 @@ type fileSystem struct {
 	collected  atomic.Pointer[[]byte]
 
 	holders HoldersFunc // nil: not known
+	traces  traces
 
 	logger *slog.Logger
 }
@@ -61,6 +62,7 @@ func newFileSystem(cfg *Config) *fileSystem {
 		setIDs:        newSetIDs(),
 		collector:     cfg.Collector,
 		holders:       cfg.Holders,
+		traces:        traces{cfg.Trace},
 		logger:        cfg.Logger,
 	}
 	f.notices.init(f)

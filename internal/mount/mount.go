@@ -12,6 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/mount/mountpoint"
 	"github.com/globalfs/globalfs/internal/mount/serve"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/trace"
 )
 
 // DefaultCacheTime is the time for which the kernel caches names and attributes.
@@ -36,6 +37,7 @@ type Config struct {
 	// Holders queries the storage servers for the copies of blocks, for XattrInfo; nil: XattrInfo has no
 	// copies.
 	Holders HoldersFunc
+	Trace   *trace.Recorder // of the client's calls, for XattrTrace; nil: there are no traces
 	Options Options
 }
 
@@ -89,7 +91,7 @@ func Take(cfg Config, handed *serve.Handed) (*serve.Mount, error) {
 
 // served is the part of a mount that package serve needs.
 func (cfg *Config) served(f serve.FileSystem) serve.Config {
-	return serve.Config{FileSystem: f, Options: wishes(cfg.Logger), Logger: cfg.Logger}
+	return serve.Config{FileSystem: f, Options: wishes(cfg.Logger), Logger: cfg.Logger, Trace: cfg.Trace}
 }
 
 // complete sets the defaults and validates the options.

@@ -61,7 +61,8 @@ type life struct {
 // of the kernel.
 const bootVariable = "GLOBALFS_TEST_BOOT_ID"
 
-func bootID() string {
+// BootID returns the boot id of the kernel; empty: it is not known.
+func BootID() string {
 	if id := os.Getenv(bootVariable); id != "" {
 		return id
 	}
@@ -111,7 +112,7 @@ func beginLife(dir string, d wal.Durability, logger *slog.Logger) (life, error) 
 	if err != nil || d == wal.Memory {
 		return last, err
 	}
-	now := life{Boot: bootID(), Unsynced: d == wal.OS || last.Unsynced && !last.Clean}
+	now := life{Boot: BootID(), Unsynced: d == wal.OS || last.Unsynced && !last.Clean}
 	if last.lost(now.Boot) {
 		if err := markAmnesiac(dir, logger); err != nil {
 			return now, err
@@ -171,7 +172,7 @@ func (s *Server) endLife() error {
 	if s.cfg.Durability != wal.OS || !settled {
 		return nil
 	}
-	l := life{Boot: bootID(), Unsynced: true, Clean: true}
+	l := life{Boot: BootID(), Unsynced: true, Clean: true}
 	return l.save(s.cfg.Dir)
 }
 

@@ -107,7 +107,7 @@ func doubtOf(original, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if last.lost(bootID()) {
+	if last.lost(BootID()) {
 		return "its machine has lost power, or its directory was copied to this host before the server was stopped cleanly (durability os)", nil
 	}
 	return "", nil

@@ -19,6 +19,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/trace"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/internal/wal"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -187,7 +188,7 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 			return err
 		}
 	}
-	if h.log, err = wal.Open(filepath.Join(dir, "log"), wal.Options{Durability: s.cfg.Durability, Ahead: logAhead, Boot: bootID()}); err != nil {
+	if h.log, err = wal.Open(filepath.Join(dir, "log"), wal.Options{Durability: s.cfg.Durability, Ahead: logAhead, Boot: BootID()}); err != nil {
 		return err
 	}
 	if err := s.checkPosition(h, dir); err != nil {
@@ -231,6 +232,7 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	logger := s.cfg.Logger.With("server", s.cfg.Name, "partition", p.ID, "process", h.process)
 	links = countedLinks{links, &h.counts.longFrames, logger}
 	h.driver = driver.New(h.process, voter{h.replica, local, &h.amnesiac, logger}, links, log, driver.NewSystemClock())
+	h.driver.Observe(&tracer{server: s, partition: h.partition, asked: map[uint64]trace.Command{}})
 	h.endpoint.ServeLater(later{s, h})
 	h.endpoint.Serve(s.serve(h))
 	return nil
@@ -242,7 +244,7 @@ func (s *Server) endAdoption(h *hosted, dir string) error {
 	if record == nil {
 		return nil
 	}
-	log, err := wal.Open(dir, wal.Options{Durability: s.cfg.Durability, Boot: bootID()})
+	log, err := wal.Open(dir, wal.Options{Durability: s.cfg.Durability, Boot: BootID()})
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/trace"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/internal/wal"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -72,6 +73,7 @@ type Server struct {
 	grants      *grants
 	tickets     *tickets
 	rates       *rates
+	recorder    trace.Recorder
 	plan        atomic.Pointer[topology.Cluster] // the newest
 	starting    sync.Mutex                       // guards the file of the incarnation
 	incarnation atomic.Uint64                    // the last used one

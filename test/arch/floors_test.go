@@ -72,6 +72,7 @@ var floors = map[string]int{
 	"internal/recent":        4,
 	"internal/progress":      4,
 	"internal/client/notice": 4,
+	"internal/trace":         4,
 	"internal/durable":       4,
 	"internal/wire":          4,
 	"internal/kv":            4,

@@ -16,14 +16,18 @@
 // one, the group's clock is at or above it once SYNC-SOFT is decided, and m can be delivered: four
 // communication steps after the multicast. A message to one group needs the first consensus only: three.
 //
-// If it is not, the paper decides the final timestamp by one more consensus (SYNC-HARD). That is left out
-// here, since a fixed leader never guesses wrong: the log decides in the order of its proposals, so its soft
-// clock, which goes through the same proposals (I5), has the later value of the group's clock. A soft clock
-// that follows decisions only is two steps late. It guesses wrong whenever a SYNC-SOFT is under way, and a
-// chain of such messages takes longer than the eight steps that the thesis gives as failure-free latency.
-// With this soft clock it is six: only a message that reaches a leader before the SYNC-SOFT of m is proposed,
-// two steps after m was multicast, can be ordered before m, and takes four steps. So this is FastCast at its
-// best, as a comparison should be.
+// If it is not, the leader proposes the final timestamp to its group in one more consensus (SYNC-HARD): six
+// steps after the multicast.
+//
+// New makes FastCast at its best, as a comparison should be: a fixed leader never guesses wrong. The log
+// decides in the order of its proposals, so its soft clock, which goes through the same proposals (I5), has
+// the later value of the group's clock, and there is no SYNC-HARD. With this soft clock the failure-free
+// latency is six steps: only a message that reaches a leader before the SYNC-SOFT of m is proposed, two steps
+// after m was multicast, can be ordered before m, and takes four steps.
+//
+// NewLate makes FastCast with a soft clock that follows decisions only, and is two steps late. It guesses
+// wrong whenever a proposal is under way that moves the clock. A chain of such messages takes ten steps; the
+// thesis gives eight as failure-free latency.
 //
 // Followers are faster. With three members they learn decisions a step before their leader does. So their
 // counterparts have the decisions in step 3, as they have SYNC-SOFT. And if places stand for regions, it has
@@ -33,7 +37,7 @@
 //
 // Invariant:
 //
-//	I5  soft, at a leader, is the value of the group's clock once all proposals are decided.
+//	I5  soft, at a leader of New, is the value of the group's clock once all proposals are decided.
 package fastcast
 
 import (
@@ -44,19 +48,26 @@ import (
 )
 
 // Core is one process. It has one owner.
-type Core struct{ member *paxos.Member }
+type Core struct {
+	member *paxos.Member
+	rules  *rules
+}
 
 var _ multicast.Core = (*Core)(nil)
 
 // New makes a process. The error names the field of cfg that is wrong.
-func New(cfg paxos.Config) (*Core, error) {
-	r := &rules{}
+func New(cfg paxos.Config) (*Core, error) { return newCore(cfg, &rules{}) }
+
+// NewLate makes a process whose soft clock, if it leads, follows decisions only.
+func NewLate(cfg paxos.Config) (*Core, error) { return newCore(cfg, &rules{late: true}) }
+
+func newCore(cfg paxos.Config, r *rules) (*Core, error) {
 	m, err := paxos.NewMember(cfg, r)
 	if err != nil {
 		return nil, fmt.Errorf("fastcast: %w", err)
 	}
 	r.member = m
-	return &Core{m}, nil
+	return &Core{m, r}, nil
 }
 
 // Replay implements multicast.Core: it always fails, as nothing is ever recorded.
@@ -70,9 +81,15 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) { c.member.Step(
 // Stats gives the counts so far.
 func (c *Core) Stats() paxos.Stats { return c.member.Stats() }
 
+// Wrong gives the number of messages whose final timestamp this process, a leader, has proposed, as the
+// guesses were wrong or late.
+func (c *Core) Wrong() uint64 { return c.rules.wrong }
+
 type rules struct {
 	member *paxos.Member
-	soft   multicast.Timestamp // I5
+	late   bool                // see NewLate
+	soft   multicast.Timestamp // I5; not used if late
+	wrong  uint64
 }
 
 var _ paxos.Rules = (*rules)(nil)
@@ -86,12 +103,21 @@ func (r *rules) Start(m *paxos.Message) {
 		r.settle(m)
 		return
 	}
-	r.soft = max(r.soft, m.After) + 1
+	guess := r.guess(m)
 	r.member.Propose(paxos.Assign, m, m.After)
 	if !m.Alone() {
-		r.member.TellLeaders(paxos.Soft, m, r.soft)
-		r.addSoft(m, r.member.Group(), r.soft)
+		r.member.TellLeaders(paxos.Soft, m, guess)
+		r.addSoft(m, r.member.Group(), guess)
 	}
+}
+
+// guess gives the soft local timestamp of m, which is about to be proposed.
+func (r *rules) guess(m *paxos.Message) multicast.Timestamp {
+	if r.late {
+		return max(r.member.Clock(), m.After) + 1
+	}
+	r.soft = max(r.soft, m.After) + 1
+	return r.soft
 }
 
 // Hear implements paxos.Rules.
@@ -107,7 +133,7 @@ func (r *rules) Hear(g *paxos.Group, m *paxos.Message, kind paxos.Kind, ts multi
 // addSoft is step 3.
 func (r *rules) addSoft(m *paxos.Message, g *paxos.Group, ts multicast.Timestamp) {
 	m.Soft.Add(g, ts)
-	if m.Started() && m.Complete(&m.Soft) {
+	if m.Started() && m.Complete(&m.Soft) && !m.Overruled {
 		r.soft = max(r.soft, m.Soft.Max)
 		r.member.Propose(paxos.SyncSoft, m, m.Soft.Max)
 	}
@@ -119,6 +145,8 @@ func (r *rules) Decide(m *paxos.Message, command paxos.Kind, ts multicast.Timest
 	case paxos.SyncSoft:
 		m.Synced = ts
 		r.settle(m)
+	case paxos.Final:
+		r.member.Commit(m, ts)
 	case paxos.Assign:
 		if m.Started() {
 			r.tellHard(m, ts)
@@ -141,9 +169,16 @@ func (r *rules) addHard(m *paxos.Message, g *paxos.Group, ts multicast.Timestamp
 	r.settle(m)
 }
 
-// settle makes m final if its timestamp is known and the group's clock has reached it.
+// settle makes m final if its timestamp is known and the group's clock has reached it. If the guesses were
+// wrong, the leader proposes the timestamp (SYNC-HARD).
 func (r *rules) settle(m *paxos.Message) {
-	if m.Started() && m.Complete(&m.Hard) && !m.IsFinal() && (m.Alone() || m.Synced == m.Hard.Max) {
+	switch {
+	case !m.Started() || !m.Complete(&m.Hard) || m.IsFinal():
+	case m.Alone() || m.Synced == m.Hard.Max:
 		r.member.Commit(m, m.Hard.Max)
+	case r.late && r.member.Leads() && !m.Overruled && (!m.Complete(&m.Soft) || m.Soft.Max != m.Hard.Max):
+		m.Overruled = true
+		r.wrong++
+		r.member.Propose(paxos.Final, m, m.Hard.Max)
 	}
 }

@@ -21,6 +21,20 @@ var protocol = &baselinetest.Protocol{
 	Loop:  baselinetest.Limits{Round: time.Millisecond, Allocations: 40, Kept: 200},
 }
 
+// late takes no longer than protocol with one message at a time. With many it takes ten steps, four more than
+// protocol, and two more than the thesis allows.
+var late = &baselinetest.Protocol{
+	New: func(self multicast.ProcessID, groups []multicast.Group) (multicast.Core, error) {
+		return fastcast.NewLate(paxos.Config{Self: self, Groups: groups})
+	},
+	Stats: protocol.Stats,
+	Sizes: protocol.Sizes,
+	Steps: []baselinetest.Steps{{CollisionFree: 4, FailureFree: 10}},
+	Loop:  protocol.Loop,
+}
+
+func TestLate(t *testing.T) { baselinetest.Test(t, late) }
+
 func TestProtocol(t *testing.T)      { baselinetest.Test(t, protocol) }
 func TestOnPaxos(t *testing.T)       { baselinetest.TestOnPaxos(t, protocol, "fastcast") }
 func FuzzStep(f *testing.F)          { baselinetest.FuzzLoop(f, protocol) }

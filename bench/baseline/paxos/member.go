@@ -146,6 +146,9 @@ func (c *Member) Stats() Stats {
 	return s
 }
 
+// Clock gives the clock of the group after the decisions that this process has learned.
+func (c *Member) Clock() multicast.Timestamp { return c.clock }
+
 // Step implements multicast.Core.
 func (c *Member) Step(in *multicast.Input, out *multicast.Output) {
 	c.out = out

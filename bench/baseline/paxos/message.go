@@ -8,6 +8,7 @@ type Message struct {
 	multicast.Message
 	Soft, Hard Votes               // local timestamps, of the rules
 	Synced     multicast.Timestamp // the optimistic final timestamp, of the rules
+	Overruled  bool                // the final timestamp was proposed in place of the optimistic one, of the rules
 
 	sender    *peer
 	route     *route              // nil until START has come

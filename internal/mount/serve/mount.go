@@ -12,6 +12,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/mount/mountpoint"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/trace"
 )
 
 // Config of a Mount.
@@ -21,6 +22,7 @@ type Config struct {
 	FileSystem FileSystem
 	Options    *fuse.MountOptions // of go-fuse; they decide the Terms
 	Logger     *slog.Logger
+	Trace      *trace.Recorder // nil: requests are never recorded
 }
 
 // Mount is a mounted file system that this process serves. Its methods may be called concurrently.

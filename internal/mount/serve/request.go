@@ -2,10 +2,12 @@ package serve
 
 import (
 	"encoding/binary"
+	"fmt"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/mount/mountpoint"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/trace"
 )
 
 // request is one request of the kernel as it came.
@@ -35,6 +37,14 @@ func (r *request) takeDescribed() []hold {
 	all := r.described
 	r.described = nil
 	return all
+}
+
+// event describes an answered request for a trace.
+func (r *request) event() trace.Event {
+	return trace.Event{
+		At: r.began, Took: time.Since(r.began), Thread: uint32At(r.raw, 32),
+		Step: fmt.Sprintf("serves %s of %d B", operationName(int(r.op())), len(r.raw)),
+	}
 }
 
 // target returns the request that an interrupt refers to.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/trace"
 )
 
 // server passes requests to the file system, and writes the answers.
@@ -19,6 +20,7 @@ type server struct {
 	conn     *connection
 	protocol *fuse.ProtocolServer
 	logger   *slog.Logger
+	recorder *trace.Recorder
 	terms    Terms
 	root     posix.Ino // the directory that the mount shows
 
@@ -35,7 +37,7 @@ type server struct {
 
 func newServer(cfg *Config, conn *connection) *server {
 	return &server{
-		conn: conn, protocol: fuse.NewProtocolServer(cfg.FileSystem, cfg.Options), logger: cfg.Logger, root: cfg.Root,
+		conn: conn, protocol: fuse.NewProtocolServer(cfg.FileSystem, cfg.Options), logger: cfg.Logger, recorder: cfg.Trace, root: cfg.Root,
 		pending: map[uint64]*request{}, operations: operations{failed: map[failure]uint64{}}, locked: newLocked(),
 	}
 }
@@ -95,6 +97,9 @@ func (s *server) answer(r *request) bool {
 	s.operations.answered(r.op(), time.Since(r.began), statusOf(out[:n]))
 	if n >= outHeaderSize { // otherwise the kernel wants no answer
 		s.write(r, out[:n])
+	}
+	if s.recorder.On() {
+		s.recorder.Add(r.event())
 	}
 	s.locked.end(append(r.nodesLocked(), r.takeDescribed()...)...)
 	if r.buffer != nil {
