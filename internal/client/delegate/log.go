@@ -25,7 +25,7 @@ type Config struct {
 	Session   uint64
 	Number    uint64    // of the log: above those of all earlier logs of the session
 	Keys      meta.Keys // of the copy; empty
-	// Record is called with each operation that is appended, its number and its outcome. Nil: nobody needs it.
+	// Record is called with each appended operation, its number and its outcome. Nil: it is not needed.
 	Record func(number uint64, op *delegation.Op, r *meta.Result)
 }
 

@@ -30,7 +30,7 @@ type kept struct {
 	number   uint64 // of the operation; 0: the log has begun
 }
 
-// log is what is known of a log.
+// log is the state of a log.
 type log struct {
 	id    ID
 	acked uint64 // all operations up to this number are ordered

@@ -214,7 +214,7 @@ func tear(random *rand.Rand, memory, before []byte) {
 	if ring < 0 {
 		return
 	}
-	// The ring is written before a head that frees what was read before.
+	// The ring is written before the head.
 	copy(memory[:headerSize], before[:headerSize])
 	for _, i := range changed[ring+random.IntN(len(changed)-ring):] {
 		memory[i] = before[i]
