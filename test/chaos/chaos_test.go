@@ -219,13 +219,16 @@ func TestChaos(t *testing.T) {
 	var perSecond []float64
 	var sampler sync.WaitGroup
 	sampler.Go(func() { perSecond = counts.progress(sampling) })
+	var used []usage
+	sampler.Go(func() { used = w.usages(sampling) })
 	events := w.harass(counts)
 	stop()
 	sampler.Wait()
 	end()
 	r := counts.results(events)
-	r.PerSecond = perSecond
+	r.PerSecond, r.Usage = perSecond, used
 	w.report(r)
+	w.requirePlateau(used)
 	require.Empty(t, counts.wrong)
 	w.compare(workers)
 	require.Empty(t, counts.wrong)

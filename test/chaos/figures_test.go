@@ -66,6 +66,7 @@ type results struct {
 	Broken    int            `json:"builds_failed"`
 	Events    []event        `json:"events"`
 	PerSecond []float64      `json:"operations_per_second"`
+	Usage     []usage        `json:"usage"`
 }
 
 // write puts the results and their plots into a directory.

@@ -203,16 +203,18 @@ func (w *fileWorker) append(file string) {
 			longer[s+record] = true
 		}
 	}
-	if w.tally.outcome("append to "+path, err) {
+	written := w.tally.outcome("append to "+path, err)
+	if closed := w.tally.outcome("close "+path, f.Close()); written && closed { // a mount orders content at the close
 		w.model[file] = longer
 	} else {
 		w.model[file] = w.of(file).or(longer)
 	}
-	w.tally.outcome("close "+path, f.Close())
 }
 
+// remove removes a file. os.Remove calls rmdir after an error of unlink: its ENOENT would hide an unlink in
+// doubt.
 func (w *fileWorker) remove(file string) {
-	err := os.Remove(w.path(file))
+	err := unix.Unlink(w.path(file))
 	if errors.Is(err, fs.ErrNotExist) {
 		if !w.of(file)[absent] {
 			w.tally.violation("remove %s: it is lost", w.path(file))
