@@ -133,6 +133,12 @@ chaos: deps ## nine servers in a WAN laboratory for CHAOS=30m, with all that goe
 flood: ## how much a hostile machine with a narrow certificate slows a mount, for two minutes (a quiet machine)
 	go test -tags flood -count=1 -v -timeout 20m ./test/cluster -run '^TestAFlood$$'
 
+.PHONY: durability
+durability: ## durability sync beside os: on three emulated disks (tmpfs, 0.5 ms a sync), then on this machine's disk
+	go build -tags slowdisk -o bin/globalfs-slow ./cmd/globalfs
+	go run ./cmd/globalfs-lab geo --settings loopback,loopback-sync --regions west --datacenters 3 --duration 700ms --globalfs bin/globalfs-slow --data-dir /dev/shm
+	go run ./cmd/globalfs-lab geo --settings loopback,loopback-sync --regions west --datacenters 3 --duration 700ms
+
 .PHONY: cluster
 cluster: ## the real commands on a cluster of processes; chaos for CHAOS_SHORT=2m, and a region that dies
 	$(GOTEST) -count=1 -timeout 20m -parallel 3 ./test/cluster

@@ -3,6 +3,7 @@ module github.com/globalfs/globalfs
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/dustin/go-humanize v1.0.1
 	github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe

@@ -20,6 +20,7 @@ import (
 type mountFlags struct {
 	config  cluster.Config
 	mount   []string
+	held    bool
 	dir     string
 	measure []string // the rest of the command line
 }
@@ -31,9 +32,10 @@ func newMount() *cobra.Command {
 		Short: "'globalfs bench mount' on three server processes and two mounts of this machine, beside loopback FUSE and the local disk",
 		Long: `mount starts etcd and three servers with TLS and three replicas of each partition and copies of each block, each in a process of its own, and two mounts. Then it runs
 'globalfs bench mount' with go-fuse's loopback, the first mount and the local disk, and with the given FLAGs after "--". The second mount shows when a change of
-the first one is seen. All data is on the disk of --data-dir and is removed at the end.`,
+the first one is seen. --delegate adds a third mount, with --delegate, in the same rounds: its rows are those of "held". All data is on the disk of --data-dir and is removed at the end.`,
 		Example: `  globalfs-lab mount
   globalfs-lab mount --durability os -- --measures create,stat --clients 1,8 --output json
+  globalfs-lab mount --delegate -- --measures create,unlink
   globalfs-lab mount -- --tar httpd-2.4.62.tar.gz --configure ~/bc-1.07.1 --out bench/results`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.measure = args
@@ -44,8 +46,10 @@ the first one is seen. All data is on the disk of --data-dir and is removed at t
 	flags.StringVar(&c.Durability, "durability", "sync", "of the servers: sync, the default of 'globalfs init', or os")
 	flags.IntVar(&c.Replicas, "replicas", 3, "of each partition: 1 or 3")
 	flags.IntVar(&c.Copies, "copies", 3, "of each block: 1 to 3")
+	flags.StringVar(&c.Fabric, "fabric", "auto", "of the servers: auto or off")
 	flags.IntVar(&c.Partitions, "partitions", 1, "of the region, over which directories spread")
 	flags.StringSliceVar(&f.mount, "mount-options", nil, "options of both mounts, as after 'globalfs mount -o'")
+	flags.BoolVar(&f.held, "delegate", false, "measure a mount with --delegate, too")
 	flags.StringVar(&c.Program, "globalfs", "", "the globalfs program (default: that beside this program, or in PATH)")
 	flags.StringVar(&c.Etcd, "etcd", "", "the etcd program (default: that in PATH, or what deploy/deps.sh has fetched)")
 	flags.StringVar(&f.dir, "data-dir", "", "where the cluster keeps its data, deleted at the end (default: a temporary directory)")
@@ -57,6 +61,8 @@ func (f *mountFlags) validate() (err error) {
 	switch {
 	case c.Durability != "sync" && c.Durability != "os":
 		return command.InputError(fmt.Errorf("--durability %q: give sync or os", c.Durability))
+	case c.Fabric != string(topology.FabricAuto) && c.Fabric != string(topology.FabricOff):
+		return command.InputError(fmt.Errorf("--fabric %q: give auto or off", c.Fabric))
 	case c.Replicas != 1 && c.Replicas != 3:
 		return command.InputError(fmt.Errorf("--replicas %d: give 1 or 3", c.Replicas))
 	case c.Copies < 1 || c.Copies > 3:
@@ -96,30 +102,55 @@ func (f *mountFlags) run(cmd *cobra.Command) (err error) {
 		return command.Interrupted(ctx, err)
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	first, second, err := f.mounts(ctx, c, work)
+	mounts, err := f.mounts(ctx, c, work)
 	if err != nil {
 		return command.Interrupted(ctx, err)
 	}
 	say("globalfs bench mount")
-	args := []string{"bench", "mount", "--loopback", loopback, "--second", "globalfs=" + second, "globalfs=" + first, "disk=" + disk}
+	args := append([]string{"bench", "mount", "--loopback", loopback}, mounts...)
+	args = append(args, "disk="+disk)
 	return command.Interrupted(ctx, f.child(cmd, append(args, f.measure...)...))
 }
 
-// mounts makes two mounts, and returns the same directory in both.
-func (f *mountFlags) mounts(ctx context.Context, c *cluster.Cluster, work string) (first, second string, err error) {
+// mounts makes the mounts, and returns the arguments of 'globalfs bench mount' for their directories.
+func (f *mountFlags) mounts(ctx context.Context, c *cluster.Cluster, work string) (args []string, err error) {
 	var flags []string
 	for _, o := range f.mount {
 		flags = append(flags, "-o", o)
 	}
-	region := f.config.Regions[0]
-	for n, dir := range []*string{&first, &second} {
-		m, err := c.Mount(ctx, region, "", filepath.Join(work, fmt.Sprintf("mount-%d", n+1)), flags...)
-		if err != nil {
-			return "", "", err
-		}
-		*dir = filepath.Join(m.Dir, string(region), "bench")
+	second, err := f.mountOf(ctx, c, filepath.Join(work, "mount-2"), flags)
+	if err != nil {
+		return nil, err
 	}
-	return first, second, os.Mkdir(first, 0o755)
+	first, err := f.mountOf(ctx, c, filepath.Join(work, "mount-1"), flags)
+	if err != nil {
+		return nil, err
+	}
+	names, dirs := []string{"globalfs"}, []string{first}
+	if f.held {
+		third, err := f.mountOf(ctx, c, filepath.Join(work, "mount-3"), append(flags, "--delegate"))
+		if err != nil {
+			return nil, err
+		}
+		names, dirs = append(names, "held"), append(dirs, third)
+	}
+	for i, name := range names {
+		if err := os.Mkdir(filepath.Join(dirs[i], name), 0o755); err != nil {
+			return nil, err
+		}
+		args = append(args, "--second", name+"="+filepath.Join(second, name), name+"="+filepath.Join(dirs[i], name))
+	}
+	return args, nil
+}
+
+// mountOf makes a mount, and returns the directory of the region in it.
+func (f *mountFlags) mountOf(ctx context.Context, c *cluster.Cluster, dir string, flags []string) (string, error) {
+	region := f.config.Regions[0]
+	m, err := c.Mount(ctx, region, "", dir, flags...)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(m.Dir, string(region)), nil
 }
 
 // child runs the product's binary with this command's output. At the end of the context it sends SIGTERM.

@@ -33,6 +33,8 @@ type spec struct {
 type line struct {
 	Event      string     `json:"event"` // ready, leads, follows, half, done or report
 	Deliveries [][3]int64 `json:"deliveries,omitempty"`
+	Pause      int64      `json:"pause_ns,omitempty"` // the longest time in which the process did not run, though it was due
+	Campaigns  int        `json:"campaigns,omitempty"`
 }
 
 // quiet is how long nothing is delivered before a replica reports.
@@ -64,6 +66,7 @@ type replica struct {
 	finished    bool
 	deliveries  [][3]int64
 	lastAt      time.Time
+	pause       time.Duration
 	outstanding uint64
 }
 
@@ -127,17 +130,20 @@ func (r *replica) run(ctx context.Context, stage *atomic.Int32) error {
 	start := time.Now()
 	var events fabric.Events
 	var out tram.Output
+	late := time.Duration(0) // a step has taken this time
 	for ctx.Err() == nil {
 		wait := 20 * time.Millisecond
 		if out.Wake > 0 {
 			wait = min(wait, max(0, out.Wake-time.Since(start)))
 		}
+		waits := time.Now()
 		r.node.Wait(wait)
 		events.Reset()
 		r.node.Poll(&events)
 		in := tram.Input{Now: time.Since(start), Completions: events.Completions}
 		if stage.Load() > 0 {
 			in.Proposed = r.propose()
+			r.pause = max(r.pause, late, time.Since(waits)-wait)
 		}
 		out.Reset()
 		r.core.Step(&in, &out)
@@ -147,8 +153,9 @@ func (r *replica) run(ctx context.Context, stage *atomic.Int32) error {
 		if err := r.deliver(&out); err != nil {
 			return err
 		}
+		late = time.Since(start) - in.Now
 		if stage.Load() > 1 && time.Since(r.lastAt) > quiet {
-			return r.out.Encode(line{Event: "report", Deliveries: r.deliveries})
+			return r.out.Encode(line{Event: "report", Deliveries: r.deliveries, Pause: int64(r.pause), Campaigns: r.core.Stats().Campaigns})
 		}
 	}
 	return ctx.Err()

@@ -6,5 +6,8 @@
 // and validity. Everything is in memory: no figure includes a disk, and a killed process stays away.
 //
 // The gap is the longest time without a delivery at a survivor of the killed leader's group, from the kill
-// on.
+// on. A gap is also as long as the host does not let the replicas run, one after the other: Pause is the
+// longest time of one replica. On a loaded machine a replica that does not run is suspected, and candidates
+// then wait up to 16 times Suspect for each other: a gap of a second without a kill is no lost message. With
+// Suspect above the pauses there are no campaigns, and the gaps that remain are pauses.
 package replicas

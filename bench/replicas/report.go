@@ -20,7 +20,9 @@ type Point struct {
 	Messages   int     `json:"messages"`         // of all clients that were delivered
 	Throughput float64 `json:"throughput_per_s"` // of all clients
 	Killed     bool    `json:"killed"`
-	Gap        float64 `json:"gap_ms"` // after the kill, or else the longest at all
+	Gap        float64 `json:"gap_ms"`   // after the kill, or else the longest at all
+	Pause      float64 `json:"pause_ms"` // the longest time in which a survivor did not run, though it was due
+	Campaigns  int     `json:"campaigns"`
 	Leader     int64   `json:"leader"` // at the end
 }
 
@@ -52,6 +54,7 @@ func (c *Config) judge(provider string, all []*process, killedAt time.Time, took
 			delivered[message] = true
 			h.Deliveries = append(h.Deliveries, check.Delivery{Process: id, ID: message, At: time.Duration(i)})
 		}
+		p.Pause, p.Campaigns = max(p.Pause, float64(child.report.Pause)/1e6), p.Campaigns+child.report.Campaigns
 		if child.spec.Group == 0 && !child.killed {
 			p.Gap = max(p.Gap, gap(child.report.Deliveries, killedAt, c.Kill))
 			if child.leads.Load() {
@@ -88,11 +91,12 @@ func (r *Report) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode
 func (r *Report) WriteTable(out io.Writer) error {
 	fmt.Fprintf(out, "TRAM in %d processes, %d groups of %d; messages of %d bytes to %d groups, %d outstanding at each; in memory.\n",
 		r.Groups*members, r.Groups, members, r.Payload, r.Destination, r.Outstanding)
-	fmt.Fprintf(out, "A leader is replaced after %v without progress. Nothing was lost, duplicated or out of order.\n\n", r.Suspect)
+	fmt.Fprintf(out, "A leader is replaced after %v without progress. Nothing was lost, duplicated or out of order.\n", r.Suspect)
+	fmt.Fprintf(out, "A pause is a time in which the host did not let a replica run, although it was due: a gap that is not longer comes from there.\n\n")
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "provider\tmessages\tmessages/s\tleader killed\tlongest gap ms\t")
+	fmt.Fprintln(w, "provider\tmessages\tmessages/s\tleader killed\tlongest gap ms\tlongest pause ms\tcampaigns\t")
 	for _, p := range r.Points {
-		fmt.Fprintf(w, "%s\t%d\t%.0f\t%v\t%.1f\t\n", p.Provider, p.Messages, p.Throughput, p.Killed, p.Gap)
+		fmt.Fprintf(w, "%s\t%d\t%.0f\t%v\t%.1f\t%.1f\t%d\t\n", p.Provider, p.Messages, p.Throughput, p.Killed, p.Gap, p.Pause, p.Campaigns)
 	}
 	return w.Flush()
 }

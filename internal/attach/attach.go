@@ -42,6 +42,7 @@ type Config struct {
 	// CacheBytes is the size of the block cache in memory, for all partitions together.
 	CacheBytes int
 	Disk       *diskcache.Cache // the machine's cache, shared by all clients; nil: none
+	DiskFar    bool             // Disk is only for blocks that are far (OpenDefaultDiskCache)
 	// OneDisk means that all servers of a region share one disk: their space is not added up.
 	OneDisk      bool
 	Linearizable bool // see client.Config, like
@@ -63,7 +64,8 @@ type Client struct {
 	traced  *tracedCaller
 	remotes map[topology.Region]*region.Remote
 	signed  map[topology.Region]signed
-	memory  []*block.Cached
+	cfg     Config
+	stores  *stores
 	disk    *diskcache.Cache // nil: none
 }
 
@@ -78,13 +80,13 @@ func New(cfg Config) (*Client, error) {
 	}
 	cl, err := client.New(client.Config{
 		Cluster: cfg.Cluster, Region: cfg.Region, Caller: cfg.Caller, Usage: stores.usage, WholeUsage: stores.wholeUsage,
-		Blocks:       func(p uint16) block.Store { return stores.partitions[p] },
+		Blocks:       func(p uint16) block.Store { return stores.partitions.All()[p] },
 		Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Journal: cfg.Journal, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, errors.Join(err, cfg.Caller.Close())
 	}
-	return &Client{Client: cl, home: cfg.Region, traced: traced, Regions: stores.regions, remotes: stores.remotes, signed: stores.signed, memory: stores.partitions, disk: cfg.Disk}, nil
+	return &Client{Client: cl, home: cfg.Region, traced: traced, Regions: stores.regions, remotes: stores.remotes, signed: stores.signed, cfg: cfg, stores: stores, disk: cfg.Disk}, nil
 }
 
 // Close ends the client's sessions and its access to the network.
@@ -98,6 +100,10 @@ func (c *Client) Close() error {
 
 // Update passes the newest description of the cluster to the client.
 func (c *Client) Update(cluster *topology.Cluster) {
+	if err := c.stores.grow(&c.cfg, cluster); err != nil {
+		c.cfg.Logger.Error("the client goes on with the partitions that it knows", "error", err)
+		return
+	}
 	c.Client.Update(cluster)
 	c.traced.cluster.Store(cluster)
 	for region, remote := range c.remotes {
@@ -187,7 +193,7 @@ func (c *Client) near(partition uint16) (near []collector.Region) {
 func (c *Client) Metrics(report metrics.Report, mount string) {
 	c.Client.Metrics(report, mount)
 	var hits, misses, bytes float64
-	for _, m := range c.memory {
+	for _, m := range c.stores.partitions.All() {
 		h, n, b := m.Stats()
 		hits, misses, bytes = hits+float64(h), misses+float64(n), bytes+float64(b)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/objects"
 	"github.com/globalfs/globalfs/internal/block/region"
+	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -25,7 +26,8 @@ type stores struct {
 	regions    []collector.Region
 	remotes    map[topology.Region]*region.Remote // over the servers' disks
 	signed     map[topology.Region]signed         // object storage of a machine without credentials
-	partitions []*block.Cached                    // they put into all regions that replicate the partition, and get from the nearest
+	regional   map[topology.Region]collector.Store
+	partitions route.ByPartition[*block.Cached] // they put into all regions that replicate the partition, and get from the nearest
 	// usage returns the space of the nearest region's disks in bytes. Nil: the storage has no known limit.
 	usage func(context.Context) (total, free uint64, err error)
 	// wholeUsage returns the space of all regions. Nil: not known, or the same as usage.
@@ -41,8 +43,8 @@ type signed struct {
 // newStores makes the stores of a client, over the servers' disks or over object storage.
 func newStores(cfg *Config) (*stores, error) {
 	plan := cfg.Cluster
-	s := &stores{partitions: make([]*block.Cached, len(plan.Partitions)), remotes: map[topology.Region]*region.Remote{}, signed: map[topology.Region]signed{}}
-	regional := map[topology.Region]collector.Store{}
+	s := &stores{remotes: map[topology.Region]*region.Remote{}, signed: map[topology.Region]signed{}, regional: map[topology.Region]collector.Store{}}
+	regional := s.regional
 	for _, r := range plan.Regions {
 		if cfg.Objects != nil {
 			regional[r] = cfg.Objects[r]
@@ -71,18 +73,22 @@ func newStores(cfg *Config) (*stores, error) {
 	for _, r := range plan.Regions {
 		s.regions = append(s.regions, collector.Region{Name: r, Store: regional[r]})
 	}
-	for i := range plan.Partitions {
+	return s, s.grow(cfg, plan)
+}
+
+// grow makes the stores of all partitions of a cluster.
+func (s *stores) grow(cfg *Config, plan *topology.Cluster) error {
+	return s.partitions.Grow(len(plan.Partitions), func(i int) (*block.Cached, error) {
 		var near []block.Store
 		for _, r := range nearestRegions(&plan.Partitions[i], cfg.Region) {
-			near = append(near, regional[r])
+			near = append(near, s.regional[r])
 		}
 		nearest, err := block.NewNearest(near...)
 		if err != nil {
 			return nil, err
 		}
-		s.partitions[i] = cfg.remembered(nearest)
-	}
-	return s, nil
+		return cfg.remembered(&plan.Partitions[i], nearest), nil
+	})
 }
 
 // nearestRegions returns the regions that replicate a partition, the nearest to home first.
@@ -95,9 +101,9 @@ func nearestRegions(p *topology.Partition, home topology.Region) []topology.Regi
 }
 
 // remembered returns the store of a partition with the caches in front of it: the client's cache in memory,
-// of which each partition has an equal share, and this machine's cache on disk if there is one.
-func (cfg *Config) remembered(store block.Store) *block.Cached {
-	if cfg.Disk != nil {
+// of which each partition has an equal share, and this machine's cache on disk if there is one for them.
+func (cfg *Config) remembered(p *topology.Partition, store block.Store) *block.Cached {
+	if cfg.keepsOnDisk(p) {
 		store = cfg.Disk.Over(store)
 	}
 	return block.NewCached(store, cfg.CacheBytes/len(cfg.Cluster.Partitions))

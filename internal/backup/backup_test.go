@@ -216,14 +216,13 @@ func TestRestoreIntoOtherRegions(t *testing.T) {
 	require.NoError(t, err)
 	spec := topology.DefaultSpec()
 	spec.Regions[0], spec.Regions[1] = spec.Regions[1], spec.Regions[0]
-	swapped, err := spec.Plan()
-	require.NoError(t, err)
-	spec.Regions = spec.Regions[1:]
-	fewer, err := spec.Plan()
-	require.NoError(t, err)
+	fewer := spec
+	fewer.Regions = spec.Regions[1:]
 	dir := filepath.Join(t.TempDir(), "server")
-	for _, plan := range []*topology.Cluster{swapped, fewer} {
-		_, err = r.RestoreMetadata(t.Context(), "", plan, map[string]string{plan.Servers[0].Name: dir}, testMark, Options{Scratch: t.TempDir()})
+	for _, spec := range []topology.Spec{spec, fewer} {
+		plan, err := spec.Plan()
+		require.NoError(t, err)
+		_, err = r.RestoreMetadata(t.Context(), "", spec, map[string]string{plan.Servers[0].Name: dir}, testMark, Options{Scratch: t.TempDir()})
 		require.ErrorContains(t, err, "name the same regions in the same order")
 		require.NoDirExists(t, dir)
 	}
@@ -246,7 +245,7 @@ func TestRestoreFailsAsAWhole(t *testing.T) {
 	last := dirs[plan.Servers[len(plan.Servers)-1].Name]
 	require.NoError(t, os.Symlink(filepath.Join(base, "none", "none"), last))
 	restore := func() error {
-		_, err := r.RestoreMetadata(t.Context(), "", plan, dirs, testMark, Options{Scratch: t.TempDir()})
+		_, err := r.RestoreMetadata(t.Context(), "", spec, dirs, testMark, Options{Scratch: t.TempDir()})
 		return err
 	}
 	require.ErrorContains(t, restore(), "file exists")
@@ -305,9 +304,9 @@ func TestInterruptedRestore(t *testing.T) {
 	defer func() { require.NoError(t, x.close()) }()
 	state := filepath.Join(partitionDir(x.dir, 0), "state")
 	require.NoError(t, os.Rename(state, state+".away"))
-	require.Error(t, x.install(c.plan, name, dirs[name], testMark))
+	require.Error(t, x.install(c.plan, nil, name, dirs[name], testMark))
 	require.Equal(t, "incomplete\n", marked(), "as a restore leaves it that is killed")
-	_, err = r.RestoreMetadata(t.Context(), m.ID, c.plan, dirs, testMark, Options{Scratch: t.TempDir()})
+	_, err = r.RestoreMetadata(t.Context(), m.ID, topology.DefaultSpec(), dirs, testMark, Options{Scratch: t.TempDir()})
 	require.ErrorContains(t, err, "remove the directory and restore again")
 	require.NoError(t, x.uninstall(dirs[name], testMark))
 	left, err := os.ReadDir(dirs[name])
@@ -315,7 +314,7 @@ func TestInterruptedRestore(t *testing.T) {
 	require.Empty(t, left)
 	require.NoError(t, os.Rename(state+".away", state))
 
-	_, err = r.RestoreMetadata(t.Context(), m.ID, c.plan, dirs, testMark, Options{Scratch: t.TempDir()})
+	_, err = r.RestoreMetadata(t.Context(), m.ID, topology.DefaultSpec(), dirs, testMark, Options{Scratch: t.TempDir()})
 	require.NoError(t, err)
 	require.Equal(t, m.ID+"\n", marked())
 }

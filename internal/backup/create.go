@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -191,6 +192,12 @@ func (r *Repository) readStates(ctx context.Context, c Cluster, m *Manifest, o *
 	}
 	if err := g.Wait(); err != nil {
 		return stores, closeAll, err
+	}
+	for p := range keys {
+		shards, err := meta.StoredShards(keys[p])
+		if err != nil || len(shards) > 0 && int(slices.Max(shards)) >= len(keys) {
+			return stores, closeAll, errors.Join(err, errors.New("a partition was added to the cluster while the backup was made: repeat it"))
+		}
 	}
 	found, err := cross.Contradictions(keys)
 	if err == nil && len(found) > 0 {

@@ -200,11 +200,13 @@ func (r *Repository) eachBlock(ctx context.Context, x *opened, o *Options, do fu
 type Mark struct {
 	File       string
 	Incomplete string // content of the file until the directory is complete: no server starts on it
+	Added      string // the file with the partitions that the cluster file does not give
 }
 
 // RestoreMetadata makes the data directories of servers of a new cluster, which must not have started: dirs
-// are the directories by the names of the servers.
-func (r *Repository) RestoreMetadata(ctx context.Context, id string, plan *topology.Cluster, dirs map[string]string, mark Mark, o Options) (_ *Report, err error) {
+// are the directories by the names of the servers. Partitions that were added to the cluster of the backup
+// are added to spec.
+func (r *Repository) RestoreMetadata(ctx context.Context, id string, spec topology.Spec, dirs map[string]string, mark Mark, o Options) (_ *Report, err error) {
 	for _, dir := range dirs {
 		if err := mark.checkEmpty(dir); err != nil {
 			return nil, err
@@ -218,8 +220,9 @@ func (r *Repository) RestoreMetadata(ctx context.Context, id string, plan *topol
 	for _, s := range x.stores {
 		err = errors.Join(err, s.Close())
 	}
+	var plan *topology.Cluster
 	if err == nil {
-		err = x.fits(plan)
+		plan, err = x.fit(&spec)
 	}
 	if err == nil && len(x.Problems) > 0 {
 		err = fmt.Errorf("backup %s has problems: 'globalfs backup verify' shows them; use another backup: %s", x.ID, x.Problems[0])
@@ -229,7 +232,7 @@ func (r *Repository) RestoreMetadata(ctx context.Context, id string, plan *topol
 	}
 	names := slices.Sorted(maps.Keys(dirs))
 	for i, name := range names {
-		if err := x.install(plan, name, dirs[name], mark); err != nil {
+		if err := x.install(plan, spec.Added, name, dirs[name], mark); err != nil {
 			err = fmt.Errorf("server %s: %w", name, err)
 			for _, made := range names[:i+1] { // a server would start on the complete ones
 				err = errors.Join(err, x.uninstall(dirs[made], mark))
@@ -255,22 +258,34 @@ func (m *Mark) checkEmpty(dir string) error {
 	return nil
 }
 
-// fits fails if a cluster cannot hold the states: numbers of inodes name their partitions.
-func (x *opened) fits(plan *topology.Cluster) error {
+// fit returns the cluster of spec with all partitions of the backup. It fails if this cluster cannot hold the
+// states: numbers of inodes name their partitions.
+func (x *opened) fit(spec *topology.Spec) (*topology.Cluster, error) {
+	var paths []string
+	for _, p := range x.manifest.Partitions {
+		paths = append(paths, p.Path)
+	}
+	if err := spec.AddMissing(paths); err != nil {
+		return nil, fmt.Errorf("the cluster file gives fewer partitions than the backup has: %w", err)
+	}
+	plan, err := spec.Plan()
+	if err != nil {
+		return nil, err
+	}
 	if len(plan.Partitions) != len(x.manifest.Partitions) {
-		return fmt.Errorf("the cluster file gives %d partitions, and the backup has %d: name the same regions in the same order; their servers may be elsewhere", len(plan.Partitions), len(x.manifest.Partitions))
+		return nil, fmt.Errorf("the cluster file gives %d partitions, and the backup has %d: name the same regions in the same order; their servers may be elsewhere", len(plan.Partitions), len(x.manifest.Partitions))
 	}
 	for i, p := range plan.Partitions {
 		if p.Path != x.manifest.Partitions[i].Path {
-			return fmt.Errorf("partition %d of the cluster file is %s, and %s in the backup: name the same regions in the same order; their servers may be elsewhere", i, p.Path, x.manifest.Partitions[i].Path)
+			return nil, fmt.Errorf("partition %d of the cluster file is %s, and %s in the backup: name the same regions in the same order; their servers may be elsewhere", i, p.Path, x.manifest.Partitions[i].Path)
 		}
 	}
-	return nil
+	return plan, nil
 }
 
 // install makes the directory of a server. The mark says first that the directory is incomplete, and names
 // the backup last: a restore that is killed leaves no directory that a server starts on.
-func (x *opened) install(plan *topology.Cluster, name, dir string, mark Mark) error {
+func (x *opened) install(plan *topology.Cluster, added []topology.Addition, name, dir string, mark Mark) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -292,6 +307,11 @@ func (x *opened) install(plan *topology.Cluster, name, dir string, mark Mark) er
 			}
 		}
 	}
+	if len(added) > 0 {
+		if err := durable.WriteFile(filepath.Join(dir, mark.Added), topology.EncodeAdded(added)); err != nil {
+			return err
+		}
+	}
 	return durable.WriteFile(filepath.Join(dir, mark.File), []byte(x.ID+"\n"))
 }
 
@@ -299,6 +319,9 @@ func (x *opened) install(plan *topology.Cluster, name, dir string, mark Mark) er
 func (x *opened) uninstall(dir string, mark Mark) (err error) {
 	for _, p := range x.manifest.Partitions {
 		err = errors.Join(err, os.RemoveAll(partitionDir(dir, p.ID)))
+	}
+	if mark.Added != "" {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, mark.Added)))
 	}
 	if err == nil {
 		err = os.RemoveAll(filepath.Join(dir, mark.File))

@@ -51,10 +51,16 @@ func (b *Block) Frame() []byte {
 	if b.frame != nil {
 		return b.frame
 	}
-	frame := make([]byte, 0, frameOffset+len(b.Data))
-	frame = append(append(frame, framePut), b.ID[:]...)
-	frame = binary.LittleEndian.AppendUint32(frame, b.Sum)
-	return append(frame, b.Data...)
+	made := Block{ID: b.ID, Sum: b.Sum, frame: append(noFrame[:frameOffset:frameOffset], b.Data...)}
+	made.putHead()
+	return made.frame
+}
+
+// putHead writes the bytes before the data into the frame.
+func (b *Block) putHead() {
+	b.frame[0] = framePut
+	copy(b.frame[1:], b.ID[:])
+	binary.LittleEndian.PutUint32(b.frame[frameOffset-4:], b.Sum)
 }
 
 // CheckSize returns an error for a block without data and for one of more than MaxSize bytes.

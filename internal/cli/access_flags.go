@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -25,17 +26,18 @@ type accessFlags struct {
 func (f *accessFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config", "", "the cluster file, which names servers and certificates (default: "+defaultConfigs+", or that of 'globalfs dev')")
-	flags.StringSliceVar(&f.servers, "servers", nil, "HOST:PORT of some servers instead of a cluster file: one that answers is enough")
-	command.DurationVar(flags, &f.connect, "connect-timeout", 10*time.Second, "how long is waited for a server")
+	flags.StringSliceVar(&f.servers, "servers", nil, "HOST:PORT of some servers, instead of a cluster file; one that answers is enough")
+	command.DurationVar(flags, &f.connect, "connect-timeout", 10*time.Second, "how long to wait for a server")
 	f.certs.register(cmd)
 }
 
 // open connects with the certificate of the first of the roles that has one.
 func (f *accessFlags) open(ctx context.Context, logger *slog.Logger, roles ...identity.Role) (*daemon.Access, error) {
 	cfg := daemon.AccessConfig{Servers: f.servers, Timeout: f.connect, Logger: logger}
-	configured := ""
+	configured, path := "", ""
 	if len(cfg.Servers) == 0 {
-		file, err := readConfig(f.path())
+		path = cmp.Or(f.path(), defaultConfig())
+		file, err := readConfig(path)
 		if err != nil {
 			return nil, err
 		}
@@ -51,7 +53,11 @@ func (f *accessFlags) open(ctx context.Context, logger *slog.Logger, roles ...id
 	if err := checkServers(ctx, cfg.Servers, cfg.Certificates != identity.Files{}, f.connect); err != nil {
 		return nil, err
 	}
-	return daemon.Connect(ctx, cfg)
+	a, err := daemon.Connect(ctx, cfg)
+	if err != nil && path != "" {
+		err = fmt.Errorf("cluster file %s: %w", path, err)
+	}
+	return a, err
 }
 
 // path returns the path of the cluster file. If there is none in the default places, it returns the path for

@@ -19,21 +19,22 @@ type adminFlags struct {
 	access  accessFlags
 	output  string
 	logging *logFlags
-	after   func(cmd *cobra.Command, a *daemon.Access, server string) error // called after the result is printed; nil: nothing
+	after   func(cmd *cobra.Command, a *daemon.Access, changed *daemon.Changed) error // called after the result is printed; nil: nothing
 }
 
 func newAdmin(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "admin",
 		Short: "Change the servers of a running cluster",
-		Long: `admin changes the servers of a cluster and the replicas that they keep. Changes go through the registry, so etcd must be there; the servers
-hear of them and do the work in the background: 'globalfs status' shows it. In a cluster with certificates an admin's is needed.`,
+		Long: `admin changes the servers of a running cluster, moves replicas between them, and adds partitions. A change is written to the registry (etcd), so etcd must
+run. The servers then do the work in the background, and 'globalfs status' shows it. In a cluster with certificates these commands need the
+certificate of an administrator.`,
 		Example: `  globalfs admin join us-west-2 10.1.0.4:7420
   globalfs admin drain us-west-2a
   globalfs admin move-leader 0 eu-west-1a`,
 	}
 	command.Group(cmd)
-	cmd.AddCommand(newAdminJoin(logging), newAdminDrain(logging), newAdminRemove(logging), newAdminMoveLeader(logging), newAdminReplace(logging), newAdminRecover(), newAdminForget(logging))
+	cmd.AddCommand(newAdminJoin(logging), newAdminDrain(logging), newAdminRemove(logging), newAdminMoveLeader(logging), newAdminReplace(logging), newAdminAddPartition(logging), newAdminRecover(), newAdminForget(logging))
 	return cmd
 }
 
@@ -61,7 +62,7 @@ func (f *adminFlags) ask(cmd *cobra.Command, server string, q *daemon.Request, d
 	if err := f.print(cmd.OutOrStdout(), &changed, done); err != nil || f.after == nil {
 		return err
 	}
-	return f.after(cmd, a, changed.Server)
+	return f.after(cmd, a, &changed)
 }
 
 // print prints the result of a change.
@@ -83,9 +84,10 @@ func newAdminJoin(logging *logFlags) *cobra.Command {
 	var wait bool
 	cmd := f.register(&cobra.Command{
 		Use:   "join REGION HOST:PORT",
-		Short: "Make room for a new server in a region",
-		Long: `join gives a new server a name: start it then, on its host, with the cluster file and that name; 'globalfs dev' starts it by itself. It
-gets its share of the region's blocks; replicas move to it when another server is drained, or by 'admin replace'.`,
+		Short: "Add a server to a region",
+		Long: `join adds a server to a region and prints its name. Then start the server on its host, with the cluster file and that name
+('globalfs dev' starts it by itself). The new server gets its share of the region's blocks. It gets replicas when another server is
+drained, or by 'admin replace'.`,
 		Example: `  globalfs admin join us-west-2 10.1.0.4:7420
   globalfs admin join --wait us-west-2 10.1.0.4:7420   # in the meantime, start the server on its host`,
 		Args: twoArguments("a REGION and the new server's HOST:PORT"),
@@ -110,15 +112,15 @@ func newAdminDrain(logging *logFlags) *cobra.Command {
 	var wait bool
 	cmd := f.register(&cobra.Command{
 		Use:   "drain SERVER",
-		Short: "Have a server give all that it keeps to others of its region",
-		Long: `drain moves the replicas of a server to others of its region, which need not have one of the same partition, and has it hand its blocks
-back. Once 'globalfs status' does not show it any more it can be stopped for ever.`,
+		Short: "Move all replicas and blocks away from a server",
+		Long: `drain moves the replicas of a server to other servers of its region, and then its blocks. The region needs a server without a replica of
+the same partition. When 'globalfs status' does not list the drained server any more, you can stop it for ever.`,
 		Example: `  globalfs admin drain us-west-2a
   globalfs admin drain --wait us-west-2a`,
 		Args: oneServer,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if wait {
-				f.after = func(cmd *cobra.Command, a *daemon.Access, _ string) error { return awaitLeft(cmd, a, args[0]) }
+				f.after = func(cmd *cobra.Command, a *daemon.Access, _ *daemon.Changed) error { return awaitLeft(cmd, a, args[0]) }
 			}
 			return f.ask(cmd, "", &daemon.Request{Op: daemon.Drain, Server: args[0]}, args[0]+" is being drained: 'globalfs status' shows when it has left")
 		},
@@ -132,9 +134,9 @@ func newAdminRemove(logging *logFlags) *cobra.Command {
 	f := adminFlags{logging: logging}
 	cmd := f.register(&cobra.Command{
 		Use:   "remove SERVER",
-		Short: "Take a server out that is gone for ever",
-		Long: `remove takes a server that is dead out of its region's storage ring; the others make the missing copies. Its replicas must have been replaced
-before ('admin replace'). A server that lives is drained instead.`,
+		Short: "Take a dead server out of the cluster",
+		Long: `remove takes a dead server out of the storage ring of its region. The other servers then make the missing copies of its blocks. Replace its
+replicas before ('admin replace'). To take out a server that still runs, use 'admin drain'.`,
 		Example: `  globalfs admin remove us-west-2a`,
 		Args:    oneServer,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -149,7 +151,7 @@ func newAdminMoveLeader(logging *logFlags) *cobra.Command {
 	f := adminFlags{logging: logging}
 	cmd := f.register(&cobra.Command{
 		Use:     "move-leader PARTITION SERVER",
-		Short:   "Have the replica on a server lead a partition",
+		Short:   "Make the replica on a server the leader of a partition",
 		Long:    `move-leader makes the replica on SERVER the leader of a partition, which it stays until it fails or another one is asked to lead.`,
 		Example: `  globalfs admin move-leader 0 eu-west-1a`,
 		Args:    twoArguments("a PARTITION and a SERVER"),
@@ -172,10 +174,12 @@ func newAdminReplace(logging *logFlags) *cobra.Command {
 	cmd := f.register(&cobra.Command{
 		Use:   "replace PARTITION SERVER",
 		Short: "Move a replica of a partition to another server",
-		Long: `replace has a new replica of a partition take the place of the one on SERVER, which may be dead: it takes over the state of the others. A
-majority of the partition's replicas must be up. A server that comes back with an empty disk does this for itself.
-With durability os a majority that has lost power waits for all other replicas, because these may have updates that it has forgotten. If one of them
-never returns, --accept-loss replaces it all the same: what only that replica has is lost, but not what was fsync'ed.`,
+		Long: `replace moves a replica of a partition from SERVER, which may be dead, to another server. The new replica takes over the state of the
+others. A majority of the partition's replicas must be up. A server that comes back with an empty disk does this by itself.
+
+With durability os, replicas that have lost power wait until all replicas are back if those without a loss are no majority: any of them may have
+updates that the others have forgotten. If one of them never returns, --accept-loss replaces it all the same. Updates that only that replica
+has are then lost, but none that fsync has covered.`,
 		Example: `  globalfs admin replace 2 us-east-1a --to us-east-1d`,
 		Args:    twoArguments("a PARTITION and a SERVER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -189,7 +193,7 @@ never returns, --accept-loss replaces it all the same: what only that replica ha
 	arguments(cmd, partitionNumbers, serverNames)
 	cmd.Flags().StringVar(&to, "to", "", "server that gets it (default: one of the region that has none of the partition)")
 	flagValues(cmd, "to", serverNames)
-	cmd.Flags().BoolVar(&loss, "accept-loss", false, "also if the majority has lost power, and SERVER may have updates that it has forgotten")
+	cmd.Flags().BoolVar(&loss, "accept-loss", false, "replace SERVER although the majority has lost power, and SERVER may have updates that the others have forgotten")
 	return cmd
 }
 
@@ -199,8 +203,8 @@ func newAdminForget(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forget CLUSTER",
 		Short: "Remove the registry entry of a decommissioned cluster",
-		Long: `forget deletes the description of a cluster from etcd, so that another one of its name can be made. All its servers must have stopped. Their
-data directories stay as they are: a new cluster of the name needs empty ones.`,
+		Long: `forget deletes the description of a cluster from etcd, so that you can make a new cluster with the same name. All servers of the cluster must
+have stopped. Their data directories stay as they are, and the new cluster needs empty ones.`,
 		Example: `  globalfs admin forget prod --config cluster.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -214,7 +218,7 @@ data directories stay as they are: a new cluster of the name needs empty ones.`,
 				return err
 			}
 			if args[0] != file.Name {
-				return command.InputError(fmt.Errorf("%s: the cluster of this file is %s", args[0], file.Name))
+				return command.InputError(fmt.Errorf("the cluster file describes cluster %q, not %q: give that name, or the file of the other cluster with --config", file.Name, args[0]))
 			}
 			file.Registry.Insecure = file.Registry.Insecure || insecure
 			logger, err := logging.logger()

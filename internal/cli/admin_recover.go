@@ -33,20 +33,22 @@ func newAdminRecover() *cobra.Command {
 	var f recoverFlags
 	cmd := &cobra.Command{
 		Use:   "recover PARTITION... --data-dir DIR --into REPOSITORY",
-		Short: "Recover a cluster in which partitions have lost the majority of their replicas for ever",
-		Long: `recover reads the data directories that are left of a cluster, makes one sound state of all partitions, and writes it as a backup into a
-repository. 'globalfs restore' makes a new cluster of it. All servers must be stopped. The directories stay as they are.
+		Short: "Recover a cluster after the permanent loss of a majority of replicas",
+		Long: `recover makes a backup from the data directories that are left of a cluster. It combines them into one sound state of all partitions. Use
+'globalfs restore' to make a new cluster from the backup. All servers must be stopped. The directories stay as they are.
 
-Give the directories of all servers that are left, with --data-dir for each, or for a directory that holds several. PARTITION is each partition
-that has no majority of its replicas there, by its path or its number. Such a partition may lose updates that were acknowledged: those
-that only its missing replicas have. The other partitions lose nothing. A partition without any replica that is left, as after the loss of its
-region, takes its state from the last backup (--lost-from), and loses all later updates.
+--data-dir names the directory of a server that is left, or a directory with several of them; repeat it for all. PARTITION names, by path or
+number, each partition without a majority of its replicas in these directories. Such a partition may lose acknowledged updates: those that
+only its missing replicas have. The other partitions lose nothing. A partition without any replica, as after the loss of its region, takes its
+state from the last backup (--lost-from), and loses all later updates.
 
-The command tells for each partition which logs are left, which one counts, and what it may lack. It tells how each open command of several
-partitions ends, which names and inodes change to make one sound tree, and which blocks have no copy. Then it asks for the
-paths of the partitions that may lose updates; --yes answers it. Without PARTITION it only tells.
+The command prints for each partition which logs are left, which one counts, and which updates it may lack. It prints how each open command of
+several partitions ends, which names and inodes change to make one sound tree, and which blocks have no copy. Then it asks for the
+paths of the partitions that may lose updates; --yes answers it. Without PARTITION it only prints.
 
-The new cluster has another identity and new histories. Directories, mounts and tokens of the old one are refused.`,
+The new cluster has another identity and new histories. It refuses the directories, mounts and tokens of the old one.
+
+Exit codes: 0 it has printed, or written the recovered state; 1 it failed; 3 the loss is not accepted, and nothing is written.`,
 		Example: `  globalfs admin recover --data-dir /var/lib/globalfs                          # what would be lost
   globalfs admin recover /us-west-2 --data-dir /mnt/a --data-dir /mnt/b --into /backups/recovered
   globalfs admin recover / /us-west-2 --data-dir /mnt/a --into /backups/recovered --yes -o json
@@ -91,29 +93,45 @@ func (f *recoverFlags) run(cmd *cobra.Command, named []string) (err error) {
 	if f.output != "json" {
 		statement.Print(cmd.OutOrStdout())
 	}
-	refused := f.accept(cmd, statement, named)
-	if refused == nil {
-		var m *backup.Manifest
-		if m, err = f.save(cmd, s); err != nil {
-			return err
+	var refused error
+	if len(named) > 0 {
+		if refused = f.accept(cmd, statement, named); refused == nil {
+			var m *backup.Manifest
+			if m, err = f.save(cmd, s); err != nil {
+				return err
+			}
+			statement.Backup = m.ID
 		}
-		statement.Backup = m.ID
 	}
 	if f.output == "json" {
 		return errors.Join(command.PrintJSON(cmd.OutOrStdout(), statement), refused)
 	}
 	if refused == nil {
-		fmt.Fprintf(cmd.OutOrStdout(), "the recovered state is backup %s in %s: 'globalfs restore metadata --from %s --backup %s' makes a new cluster of it (docs/recovery.md)\n",
-			statement.Backup, f.into, f.into, statement.Backup)
+		fmt.Fprintln(cmd.OutOrStdout(), f.next(statement))
 	}
 	return refused
+}
+
+// nothingLost ends the statement about a cluster in which no partition has lost its majority.
+const nothingLost = "every partition has a majority of its replicas, and nothing is lost: start the servers again; lost ones are replaced ('globalfs admin replace')"
+
+// next returns the next step of the operator after a statement.
+func (f *recoverFlags) next(s *salvage.Statement) string {
+	short := s.Short()
+	switch {
+	case s.Backup != "":
+		return fmt.Sprintf("the recovered state is backup %s. This makes a new cluster of it (docs/recovery.md): globalfs restore metadata --from '%s' --backup %s", s.Backup, f.into, s.Backup)
+	case len(short) == 0:
+		return nothingLost
+	}
+	return "nothing is written: to accept the loss, name the partitions that may lose updates: " + strings.Join(short, " ")
 }
 
 // accept returns nil if the operator accepts the loss.
 func (f *recoverFlags) accept(cmd *cobra.Command, s *salvage.Statement, named []string) error {
 	short := s.Short()
 	if len(short) == 0 {
-		return errors.New("every partition has a majority of its replicas, and nothing is lost: start the servers again; lost ones are replaced ('globalfs admin replace')")
+		return command.InputError(errors.New(nothingLost))
 	}
 	given := make([]string, len(named))
 	for i, name := range named {
@@ -123,8 +141,6 @@ func (f *recoverFlags) accept(cmd *cobra.Command, s *salvage.Statement, named []
 	slices.Sort(short)
 	given = slices.Compact(given)
 	switch {
-	case len(named) == 0:
-		return command.InputError(fmt.Errorf("nothing is written: to accept the loss, name the partitions that may lose updates: %s", strings.Join(short, " ")))
 	case !slices.Equal(given, short):
 		return command.InputError(fmt.Errorf("the partitions that may lose updates are %s, and the command names %s: name these, or give more --data-dir", strings.Join(short, " "), strings.Join(given, " ")))
 	case f.yes:

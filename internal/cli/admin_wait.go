@@ -47,7 +47,8 @@ func awaitLeft(cmd *cobra.Command, a *daemon.Access, name string) error {
 }
 
 // awaitJoined waits until a joined server runs, and no tasks are left after its start.
-func awaitJoined(cmd *cobra.Command, a *daemon.Access, name string) error {
+func awaitJoined(cmd *cobra.Command, a *daemon.Access, changed *daemon.Changed) error {
+	name := changed.Server
 	return metered(cmd, func(meter *progress.Meter) error {
 		ctx := cmd.Context()
 		ticker := time.NewTicker(leftEvery)

@@ -26,8 +26,11 @@ func newBackup(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup",
 		Short: "Save the metadata and the blocks of a running cluster",
-		Long: `backup saves the metadata of all partitions at one consistent cut in a repository, and the blocks of the files. The cluster runs on, and nothing waits. 'globalfs restore' makes a new cluster from a backup.
-A repository is a directory, or a place in object storage (s3://...). It holds many backups: each stores only what has changed. It holds the content of all files: protect it.`,
+		Long: `backup saves the metadata of all partitions at one consistent cut, and the blocks of the files, in a repository. The cluster continues to
+serve files, and no operation waits. 'globalfs restore' makes a new cluster from a backup.
+
+A repository is a directory, or a place in object storage (s3://...). It holds many backups, and each backup adds only the changed data. It
+holds the content of all files: protect it.`,
 		Example: `  globalfs backup create /backups/prod
   globalfs backup list /backups/prod
   globalfs backup verify /backups/prod`,
@@ -42,10 +45,12 @@ func newBackupCreate(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create REPOSITORY",
 		Short: "Make a backup of a running cluster",
-		Long: `create makes a backup. All partitions save their states at one consistent cut: no effect is saved without its cause. A majority of the
-replicas of each partition must run. In a cluster with certificates an admin's is needed.
-Blocks that the repository lacks are copied. Servers delete none of the blocks of the backup until it is complete.
-A backup that is interrupted does not exist. The blocks and metadata that it has stored are used by the next one.
+		Long: `create makes a backup. All partitions save their states at one consistent cut: if the backup has an effect, it has the cause. Then the blocks
+that the repository lacks are copied. Servers delete none of the blocks of the backup until it is complete.
+
+A majority of the replicas of each partition must run. In a cluster with certificates it needs the certificate of an administrator.
+An interrupted backup does not exist, but the next one uses the blocks and metadata that it has stored.
+
 REPOSITORY is a directory, or a place in object storage: s3://BUCKET/PREFIX?endpoint=https://HOST, with &region=, &pathstyle=true and
 &credentials=FILE if needed. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from ~/.aws/credentials.`,
 		Example: `  globalfs backup create /backups/prod --config cluster.yaml
@@ -101,8 +106,8 @@ func newBackupVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify REPOSITORY",
 		Short: "Read a backup back and check it",
-		Long: `verify reads everything that a backup needs, compares the checksums, makes the metadata as a restore does, and checks that all partitions
-make one sound tree.
+		Long: `verify reads all data of a backup and compares the checksums. It makes the metadata as a restore does, and checks that all partitions
+form one sound tree.
 Exit codes: 0 the backup is sound, 1 it is not or could not be read.`,
 		Example: `  globalfs backup verify /backups/prod
   globalfs backup verify /backups/prod --backup 20261123T050000.000Z -o json`,

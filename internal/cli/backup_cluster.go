@@ -10,6 +10,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/pause"
@@ -34,6 +35,11 @@ func openBackedUp(ctx context.Context, f *accessFlags, logger *slog.Logger) (_ *
 	}
 	if c.objects, err = attach.OpenObjects(ctx, c.access.Cluster(), true); err != nil {
 		return nil, errors.Join(err, c.close())
+	}
+	if c.objects == nil { // the blocks are at the servers
+		if err := c.access.CheckReach(); err != nil {
+			return nil, errors.Join(command.InputError(err), c.close())
+		}
 	}
 	if c.client, err = c.access.Client(daemon.ClientConfig{Region: c.access.Region(), Objects: c.objects}); err != nil {
 		return nil, errors.Join(err, c.close())

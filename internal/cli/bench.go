@@ -22,8 +22,8 @@ func newBench(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure the performance of a cluster",
-		Long: `bench measures this file system as its users see it: 'bench mount' in directories that exist, the other commands on clusters
-that they start in this process and end afterwards. The measurements of the protocol by itself, and beside others, are those of globalfs-lab.`,
+		Long: `bench measures this file system. 'bench mount' measures existing directories. The other commands start a cluster in this process and end it
+afterwards. Another program, globalfs-lab, measures the protocols by themselves and beside others.`,
 		Example: `  globalfs bench mount --loopback /var/tmp /mnt/globalfs
   globalfs bench micro --clients 4 --duration 5s
   globalfs bench regions --regions-counts 3`,
@@ -46,10 +46,10 @@ func newBenchMicro(logging *logFlags) *cobra.Command {
 	var f microFlags
 	cmd := &cobra.Command{
 		Use:   "micro",
-		Short: "The microbenchmarks of the thesis: read, write, create; local and global",
-		Long: `micro starts an embedded cluster on an empty data directory and measures, in a closed loop, reading and
-writing 1 KB, creating a file, and creating one with 1 KB (thesis section 3.6.1), in the local partition of
-the first region and in the global one.`,
+		Short: "Run the microbenchmarks of the thesis: read, write, create; local and global",
+		Long: `micro starts an embedded cluster on an empty data directory. It measures reads and writes of 1 KB, the creation of a file, and the creation of a
+file with 1 KB (thesis section 3.6.1), in the local partition of the first region and in the global partition. Each client starts an operation
+when the last one has ended.`,
 		Example: `  globalfs bench micro --clients 4 --duration 5s
   globalfs bench micro --through client --wan --output json`,
 		Args: command.NoArguments,
@@ -57,9 +57,9 @@ the first region and in the global one.`,
 	}
 	f.cluster.register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.cluster.dir, "data-dir", "", "where the cluster keeps its data, deleted at the end (default: a temporary directory)")
-	flags.IntVar(&f.clients, "clients", 4, "in each measurement")
-	command.DurationVar(flags, &f.duration, "duration", 5*time.Second, "of each measurement")
+	flags.StringVar(&f.cluster.dir, "data-dir", "", "directory of the cluster's data, deleted at the end (default: a temporary directory)")
+	flags.IntVar(&f.clients, "clients", 4, "number of clients in each measurement")
+	command.DurationVar(flags, &f.duration, "duration", 5*time.Second, "duration of each measurement")
 	flags.StringVar(&f.through, "through", "mount", "mount (as programs use it) or client (the client library, without the kernel)")
 	command.Choice(cmd, flags, "through", "mount", "client")
 	f.output.Register(cmd)

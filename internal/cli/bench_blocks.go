@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -29,17 +30,16 @@ func newBenchBlocks() *cobra.Command {
 	var f blocksFlags
 	cmd := &cobra.Command{
 		Use:   "blocks",
-		Short: "Puts and gets of data blocks on five storage servers, beside plain files",
-		Long: `blocks starts a region of five storage servers in this process, each in a datacenter of its own, and measures puts
-and gets of blocks by clients in a closed loop. In the same directory, with the same durability and in turns with them, the
-same clients append the same bytes to as many plain files as a block has copies, one after the other, and read them back;
-the ratio is that of the two rates, the median over the rounds.
+		Short: "Measure puts and gets of blocks on five storage servers, beside plain files",
+		Long: `blocks starts a region of five storage servers in this process, each in a datacenter of its own. It measures puts and gets of blocks by
+clients that start an operation when the last one has ended. In turns with them, the same clients append the same bytes to plain files in the
+same directory, with the same durability, and read them back. There are as many plain files as copies of a block, written one after the other.
+The ratio is that of the two rates: the median over the rounds.
 
-CPU is that of the whole process, clients and servers, for one block. Bytes written are what the process caused to be
-written to the disk for one block, all its copies together (write_bytes less cancelled_write_bytes of /proc/self/io): the
-records, the index and its journal, in whole pages; file system metadata is not in it. Gets read what the kernel has in
-memory, of both. The thesis (T 3.6) has more than 8,000 puts a second of 1 KB and 6,500 gets a second of 32 KB, with two copies
-on five machines that do not sync.`,
+CPU is the time of the whole process, clients and servers, for one block. Bytes written are those that the process wrote to the disk for
+one block with all its copies (write_bytes less cancelled_write_bytes of /proc/self/io). They include the records, the index and its
+journal, in whole pages, and no metadata of the file system. Gets read data that the kernel has in memory, in both cases. The thesis
+(T 3.6) has more than 8,000 puts a second of 1 KB and 6,500 gets a second of 32 KB, with two copies on five machines that do not sync.`,
 		Example: `  globalfs bench blocks
   globalfs bench blocks --sizes 1024 --copies 2 --clients 16 --transport grpc --durability sync
   globalfs bench blocks --durability os,sync --out bench/results`,
@@ -47,18 +47,18 @@ on five machines that do not sync.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.IntSliceVar(&f.config.Sizes, "sizes", []int{1 << 10, 32 << 10, 1 << 20}, "of blocks, in bytes: 1 to 1048576")
-	flags.IntSliceVar(&f.config.Copies, "copies", []int{1, 2, 3}, "of each block: 1 to 5")
-	flags.IntVar(&f.config.Clients, "clients", 8, "in each measurement")
-	command.DurationVar(flags, &f.config.Duration, "duration", 2*time.Second, "of each measurement, and of the measurement beside it")
-	flags.IntVar(&f.config.Rounds, "rounds", 5, "that the duration is divided into; all measurements of a size take turns")
-	flags.StringVar(&f.transport, "transport", "inprocess", "between the servers: inprocess (queues in memory) or grpc (TLS over loopback; named after an earlier protocol)")
+	flags.IntSliceVar(&f.config.Sizes, "sizes", []int{1 << 10, 32 << 10, 1 << 20}, "sizes of blocks, in bytes: 1 to 1048576")
+	flags.IntSliceVar(&f.config.Copies, "copies", []int{1, 2, 3}, "numbers of copies of each block: 1 to 5")
+	flags.IntVar(&f.config.Clients, "clients", 8, "number of clients in each measurement")
+	command.DurationVar(flags, &f.config.Duration, "duration", 2*time.Second, "duration of each measurement, and of the measurement beside it")
+	flags.IntVar(&f.config.Rounds, "rounds", 5, "number of rounds into which the duration is divided; all measurements of a size take turns")
+	flags.StringVar(&f.transport, "transport", "inprocess", "transport between the servers: inprocess (queues in memory) or grpc (TLS over loopback; named after an earlier protocol)")
 	flags.StringSliceVar(&f.durability, "durability", []string{"os"}, "durability of a put: os (the end of the process), sync (also a loss of power); or both")
-	flags.StringVar(&f.dir, "data-dir", "", "where the disks of the servers and the plain files are, deleted at the end (default: a temporary directory)")
+	flags.StringVar(&f.dir, "data-dir", "", "directory of the servers' disks and the plain files, deleted at the end (default: a temporary directory)")
 	command.Choice(cmd, flags, "transport", "inprocess", "grpc")
 	command.Choice(cmd, flags, "durability", "os", "sync")
 	f.output.Register(cmd)
-	flags.StringVar(&f.out, "out", "", "directory in which to put blocks.txt and blocks.json as well")
+	flags.StringVar(&f.out, "out", "", "directory for blocks.txt and blocks.json as well")
 	return cmd
 }
 
@@ -76,22 +76,32 @@ func (f *blocksFlags) run(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	var rows []bench.BlocksRow
-	err = metered(cmd, func(meter *progress.Meter) error {
-		step := steps(meter, len(f.durability)*len(f.config.Sizes)*len(f.config.Copies)*f.config.Rounds)
-		for _, durability := range f.durability {
-			cfg := f.config
-			cfg.Dir, cfg.GRPC, cfg.Sync = work, f.transport == "grpc", durability == "sync"
-			cfg.Progress = func(what string) { step(durability + ": " + what) }
-			more, err := bench.Blocks(cmd.Context(), cfg)
-			rows = append(rows, more...)
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+	err = metered(cmd, func(meter *progress.Meter) (err error) {
+		rows, err = f.measure(cmd.Context(), work, steps(meter, f.steps()))
+		return err
 	})
 	r := command.Result{Name: "blocks", Rows: rows, Table: func(out io.Writer) error { return printBlocks(out, rows) }}
 	return writeMeasured(cmd, &r, len(rows), f.output, f.out, err)
+}
+
+// steps returns the number of steps of measure.
+func (f *blocksFlags) steps() int {
+	return len(f.durability) * len(f.config.Sizes) * len(f.config.Copies) * f.config.Rounds
+}
+
+// measure calls step with the name of each step. After an error it returns the complete rows.
+func (f *blocksFlags) measure(ctx context.Context, work string, step func(string)) (rows []bench.BlocksRow, err error) {
+	for _, durability := range f.durability {
+		cfg := f.config
+		cfg.Dir, cfg.GRPC, cfg.Sync = work, f.transport == "grpc", durability == "sync"
+		cfg.Progress = func(name string) { step(durability + ": " + name) }
+		more, err := bench.Blocks(ctx, cfg)
+		rows = append(rows, more...)
+		if err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
 }
 
 func printBlocks(out io.Writer, rows []bench.BlocksRow) error {

@@ -3,14 +3,17 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/bench"
 	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/progress"
 )
 
 // Each size is measured with each number of copies. All copies are on the disks, and no files are left there.
@@ -43,6 +46,35 @@ func TestBenchBlocks(t *testing.T) {
 		require.Equal(t, out.String(), string(saved))
 		require.FileExists(t, filepath.Join(results, "blocks.txt"))
 	}
+}
+
+// The progress counts each round of each size, number of copies and durability, and nothing else.
+func TestBenchBlocksProgress(t *testing.T) {
+	f := blocksFlags{
+		config:    bench.BlocksConfig{Sizes: []int{1024, 2048}, Copies: []int{2}, Clients: 1, Duration: 20 * time.Millisecond, Rounds: 2},
+		transport: "inprocess", durability: []string{"os", "sync"},
+	}
+	meter := new(progress.Meter)
+	count := steps(meter, f.steps())
+	var seen []progress.State
+	rows, err := f.measure(t.Context(), t.TempDir(), func(step string) {
+		count(step)
+		seen = append(seen, meter.State())
+	})
+	require.NoError(t, err)
+	require.Len(t, rows, 2*2*2)
+	var want []progress.State
+	for _, durability := range f.durability {
+		for _, size := range f.config.Sizes {
+			for round := range 2 {
+				want = append(want, progress.State{
+					Doing: fmt.Sprintf("%s: %d bytes, 2 copies: puts and gets (%d of 2)", durability, size, round+1),
+					Unit:  "steps", Done: uint64(len(want)), Total: 8,
+				})
+			}
+		}
+	}
+	require.Equal(t, want, seen)
 }
 
 func TestBenchBlocksInput(t *testing.T) {

@@ -39,26 +39,29 @@ func newBenchFile(logging *logFlags) *cobra.Command {
 	var f fileFlags
 	cmd := &cobra.Command{
 		Use:   "file",
-		Short: "A large file through a mount, and small ones, beside go-fuse's loopback file system",
-		Long: `file starts an embedded cluster of one region with three datacenters, mounts it, and measures writing and
-reading a large file in pieces of 1 MiB, and making small ones. go-fuse's loopback file system, which shows a directory of
-the same disk through FUSE, is measured in turns with it, mounted in three ways: with the options of its example (loopback);
-with larger requests and reading as far ahead as our mounts do (tuned); and with the kernel passing through to the disk, so
-that no byte comes to a process (passthrough; needs root and Linux 6.9).
+		Short: "Measure a large file and small ones through a mount, beside go-fuse's loopback file system",
+		Long: `file starts an embedded cluster of one region with three datacenters and mounts it. It measures writing and reading a large file in pieces of
+1 MiB, and making small files. In turns with it, it measures go-fuse's loopback file system, which shows a directory of the same disk through
+FUSE. Loopback is mounted in three ways:
 
-Before each measurement the disk has written all that came before. With durability os no write waits for fsync: what was written
-survives the end of the process. With sync the program calls fsync before it closes a file; our mount has made each write
-durable by then, loopback does it there.
+  loopback     with the options of its example
+  tuned        with larger requests, and reading as far ahead as our mounts do
+  passthrough  the kernel passes requests on to the disk, and no byte reaches a process (needs root and Linux 6.9)
 
-What is compared when reading:
+Before each measurement the disk has written all earlier data. With durability os no write waits for fsync: the data survives the end of the
+process. With sync the program calls fsync before it closes a file: loopback writes to the disk then, our mount has done so before.
+
+Conditions of a read:
+
   kernel has it       the file is read a second time from the same descriptor: FUSE is not asked
-  file system has it  the kernel has dropped its pages of the mount. Our client has read the file before, and has a cache that is
-                      large enough for it; under loopback the kernel has the pages of the file below
-  servers have it     our client is new, with a cache of the usual size, and asks the storage servers, whose files the kernel has
-                      in memory, as those below loopback
+  file system has it  the kernel has dropped its pages of the mount. Our client has read the file before, and its cache is large enough
+                      for it. Under loopback the kernel has the pages of the file below
+  servers have it     our client is new, with a cache of the usual size, and asks the storage servers. The kernel has their files in
+                      memory, as those below loopback
   on disk             the same, and the kernel has dropped the pages of all files below both mounts
-The ratio is that of the rates, ours to the other's, the median over the rounds; the disk's ratio is the same counted in bytes
-that the process caused to be written to the disk: ours writes each byte as often as there are copies.`,
+
+The ratio compares the rates, ours to the other's: the median over the rounds. The ratio of the disk compares the bytes that the process
+wrote to the disk: we write each byte as often as there are copies.`,
 		Example: `  globalfs bench file
   globalfs bench file --size 268435456 --copies 1 --durability sync --output json
   globalfs bench file --durability os,sync --out bench/results`,
@@ -66,19 +69,19 @@ that the process caused to be written to the disk: ours writes each byte as ofte
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, logging) },
 	}
 	flags := cmd.Flags()
-	flags.Int64Var(&f.config.Size, "size", 1<<30, "of the large file, in bytes: a multiple of 1048576")
+	flags.Int64Var(&f.config.Size, "size", 1<<30, "size of the large file, in bytes: a multiple of 1048576")
 	flags.IntSliceVar(&f.config.Small, "small", []int{4 << 10, 64 << 10}, "sizes of small files, in bytes")
-	command.DurationVar(flags, &f.config.Duration, "duration", time.Second, "of making small files of one size, in each round")
-	flags.IntVar(&f.config.Rounds, "rounds", 3, "of all measurements")
-	flags.IntVar(&f.copies, "copies", 3, "of each block: 1 to 3")
+	command.DurationVar(flags, &f.config.Duration, "duration", time.Second, "duration of the creation of small files of one size, in each round")
+	flags.IntVar(&f.config.Rounds, "rounds", 3, "number of rounds of all measurements")
+	flags.IntVar(&f.copies, "copies", 3, "number of copies of each block: 1 to 3")
 	flags.StringVar(&f.transport, "transport", "inprocess", "between the servers: inprocess (queues in memory) or grpc (TLS over loopback; named after an earlier protocol)")
 	flags.StringSliceVar(&f.durability, "durability", []string{"os"}, "durability of a write: os (the end of the process), sync (also a loss of power); or both")
-	flags.StringVar(&f.dir, "data-dir", "", "where the cluster keeps its data and the directories below loopback are, deleted at the end (default: a temporary directory)")
+	flags.StringVar(&f.dir, "data-dir", "", "directory of the cluster's data and of the files below loopback, deleted at the end (default: a temporary directory)")
 	flags.StringVar(&f.profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
 	command.Choice(cmd, flags, "transport", "inprocess", "grpc")
 	command.Choice(cmd, flags, "durability", "os", "sync")
 	f.output.Register(cmd)
-	flags.StringVar(&f.out, "out", "", "directory in which to put file.txt and file.json as well")
+	flags.StringVar(&f.out, "out", "", "directory for file.txt and file.json as well")
 	return cmd
 }
 

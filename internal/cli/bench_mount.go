@@ -33,24 +33,25 @@ func newBenchMount() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mount [NAME=]DIR...",
 		Short: "Compare directories: mounts, local disks, loopback FUSE",
-		Long: `mount runs the same work in each DIR and prints rates, latencies and the ratio to the first directory. A DIR is on a GlobalFS mount,
-on another file system or on a local disk. --loopback adds go-fuse's loopback file system on a local directory, which shows the cost of FUSE alone, as the
-first directory.
+		Long: `mount runs the same work in each DIR, and prints rates, latencies and the ratio to the first directory. A DIR is on a GlobalFS mount, on another
+file system or on a local disk. --loopback adds go-fuse's loopback file system on a local directory as the first directory. It shows the
+cost of FUSE alone.
 
-All directories take turns in each round, so a disturbance of the machine meets all of them. A measure ends with a barrier, fsync of all directories
-that the work has touched and syncfs, and its time counts. Each client works in a directory of its own. The measures, in the order in which they run:
+All directories take turns in each round, so a disturbance of the machine affects all of them. A measure ends with a barrier: fsync of all
+directories that the work has touched, and syncfs. Its time counts. Each client works in a directory of its own. The measures, in their order:
 
   create, stat, readdir (one listing), rename, unlink    empty files
   create-1k, create-1k-fsync                             create, write 1 KB (and fsync), close
   write-1m, read-1m                                      a large file in sequence, in pieces of 1 MiB; the kernel drops its pages before the read
   random-write-4k, random-read-4k                        4 KiB at random offsets of this file
-  seen-create, seen-rename, seen-unlink, seen-write      the time until the mount of --second shows a change, from its end; it has looked before
+  seen-create, seen-rename, seen-unlink, seen-write      the time from the end of a change until the mount of --second shows it; that mount has looked before
   untar, rm-rf                                           tar and rm on the archive of --tar
   configure, make                                        ./configure and make on a copy of the sources of --configure; 'make' without -j
 
-CPU is the time of one operation over all processes that serve the directory: the process of the mount and the servers of its cluster on this machine (to see
-processes of other users, run it as root), or those of --pid. "requests" are those of the kernel, "queries" the reads of metadata and "commands" the ordered commands that a GlobalFS mount sent
-for one operation. An interrupted run removes its working directories, DIR/globalfs-bench-*.`,
+CPU is the time of one operation over all processes that serve the directory: the process of the mount and the servers of its cluster on this
+machine, or those of --pid. To see processes of other users, run it as root. "requests" are those of the kernel, "queries" the reads of metadata,
+and "commands" the ordered commands that a GlobalFS mount sent for one operation. An interrupted run removes its working directories,
+DIR/globalfs-bench-*.`,
 		Example: `  globalfs bench mount --loopback /var/tmp /mnt/globalfs
   globalfs bench mount --measures create,stat --clients 1,8,32 disk=/var/tmp globalfs=/mnt/globalfs
   globalfs bench mount --tar httpd-2.4.62.tar.gz --configure ~/bc-1.07.1 --loopback /var/tmp /mnt/globalfs
@@ -66,17 +67,17 @@ for one operation. An interrupted run removes its working directories, DIR/globa
 	flags, c := cmd.Flags(), &f.config
 	flags.StringSliceVar(&c.Measures, "measures", nil, "the measures to run, such as create,stat (default: all that the other flags permit)")
 	flags.IntSliceVar(&c.Clients, "clients", []int{1, 8}, "numbers of clients, each measured by itself; untar, rm-rf, configure and make have one")
-	flags.IntVar(&c.Rounds, "rounds", 3, "in which the directories take turns")
-	flags.IntVar(&c.Files, "files", 1000, "in each measure of small files, and random reads and writes, over all clients")
-	flags.Var(&f.size, "size", "of the large files over all clients, a multiple of 1M")
-	command.DurationVar(flags, &c.Limit, "limit", 10*time.Second, "of one measure in one directory and round, after which it ends early; programs run to their end")
+	flags.IntVar(&c.Rounds, "rounds", 3, "number of rounds in which the directories take turns")
+	flags.IntVar(&c.Files, "files", 1000, "number of small files, or of random reads and writes, in each measure over all clients")
+	flags.Var(&f.size, "size", "size of the large files over all clients, a multiple of 1M")
+	command.DurationVar(flags, &c.Limit, "limit", 10*time.Second, "time limit of one measure in one directory and round; programs run to their end")
 	flags.StringVar(&c.Tar, "tar", "", "archive for the measures untar and rm-rf")
 	flags.StringVar(&c.Sources, "configure", "", "directory with sources for the measures configure and make; it is copied")
 	flags.StringVar(&f.loopback, "loopback", "", "local directory below go-fuse's loopback file system, which is mounted for the run and comes first")
 	flags.StringArrayVar(&f.pids, "pid", nil, "processes whose CPU time counts for a directory, as NAME=PID,PID")
 	flags.StringArrayVar(&f.second, "second", nil, "the directory NAME in another mount of this machine, as NAME=DIR, for the measures seen-*")
 	f.output.Register(cmd)
-	flags.StringVar(&f.out, "out", "", "directory in which to put mount.txt and mount.json as well")
+	flags.StringVar(&f.out, "out", "", "directory for mount.txt and mount.json as well")
 	return cmd
 }
 

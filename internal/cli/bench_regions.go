@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"text/tabwriter"
@@ -39,12 +40,16 @@ func newBenchRegions(logging *logFlags) *cobra.Command {
 	var f regionsFlags
 	cmd := &cobra.Command{
 		Use:   "regions",
-		Short: "Latencies with 1 to 9 regions: local, global, and between two partitions",
-		Long: `regions starts embedded clusters of the regions of the thesis (section 3.6.1), in memory and with the delays between
-the regions, and measures what one client in the first region sees: local operations, also beside a client that
-renames between two regions without pause, while another region is cut off, and once more alone, which shows what the
-machine contributes to the ratios; global ones; and those of two partitions. The last two are also measured by a
-client in the region farthest from the first.`,
+		Short: "Measure latencies with 1 to 9 regions: local, global, and between two partitions",
+		Long: `regions starts embedded clusters of the regions of the thesis (section 3.6.1), in memory, with the delays between the regions. It measures the
+operations of one client in the first region:
+
+  local           alone; beside a client that renames between two regions without pause; while another region is cut off; and alone
+                  again, to show the noise of the machine
+  global          in the global partition
+  two partitions  operations of two partitions
+
+A client in the region farthest from the first measures the last two as well.`,
 		Example: `  globalfs bench regions
   globalfs bench regions --regions-counts 3 --duration 10s --output json
   globalfs bench regions --out bench/results`,
@@ -52,12 +57,12 @@ client in the region farthest from the first.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, logging) },
 	}
 	flags := cmd.Flags()
-	flags.IntSliceVar(&f.counts, "regions-counts", []int{1, 3, 6, 9}, "numbers of regions, each a cluster of its own: 1 to 9")
-	command.DurationVar(flags, &f.duration, "duration", 2*time.Second, "of each operation over the network between regions")
-	command.DurationVar(flags, &f.slice, "slice", 100*time.Millisecond, "of each operation inside a region; of a local one once in each condition and cycle")
-	flags.IntVar(&f.cycles, "cycles", 10, "over the conditions that local operations are measured in")
+	flags.IntSliceVar(&f.counts, "regions-counts", []int{1, 3, 6, 9}, "numbers of regions, 1 to 9: a cluster for each number")
+	command.DurationVar(flags, &f.duration, "duration", 2*time.Second, "duration of each operation over the network between regions")
+	command.DurationVar(flags, &f.slice, "slice", 100*time.Millisecond, "duration of each operation inside a region; of a local operation in each condition and cycle")
+	flags.IntVar(&f.cycles, "cycles", 10, "number of cycles over the conditions of local operations")
 	f.output.Register(cmd)
-	flags.StringVar(&f.out, "out", "", "directory in which to put regions.txt and regions.json as well")
+	flags.StringVar(&f.out, "out", "", "directory for regions.txt and regions.json as well")
 	return cmd
 }
 
@@ -92,24 +97,30 @@ func (f *regionsFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	var rows []bench.RegionsRow
-	err = metered(cmd, func(meter *progress.Meter) error {
-		step := steps(meter, 0)
-		for i, n := range f.counts {
-			cfg := dev.Config{
-				Spec: topology.DefaultSpec(), Dir: filepath.Join(work, fmt.Sprint(i)), WAN: true,
-				Durability: wal.Memory, Timeout: client.DefaultTimeout, Logger: logger,
-			}
-			cfg.Spec.Regions = thesisRegions[:n]
-			more, err := f.measure(cmd.Context(), cfg, step)
-			if err != nil {
-				return fmt.Errorf("%d regions: %w", n, err)
-			}
-			rows = append(rows, more...)
-		}
-		return nil
+	err = metered(cmd, func(meter *progress.Meter) (err error) {
+		rows, err = f.measureAll(cmd.Context(), work, logger, steps(meter, 0))
+		return err
 	})
 	r := command.Result{Name: "regions", Rows: rows, Table: func(out io.Writer) error { return printRegions(out, rows) }}
 	return writeMeasured(cmd, &r, len(rows), f.output, f.out, err)
+}
+
+// measureAll runs all clusters, and calls step with the name of each measurement. After an error it returns
+// the rows of the complete clusters.
+func (f *regionsFlags) measureAll(ctx context.Context, work string, logger *slog.Logger, step func(string)) (rows []bench.RegionsRow, err error) {
+	for i, n := range f.counts {
+		cfg := dev.Config{
+			Spec: topology.DefaultSpec(), Dir: filepath.Join(work, fmt.Sprint(i)), WAN: true,
+			Durability: wal.Memory, Timeout: client.DefaultTimeout, Logger: logger,
+		}
+		cfg.Spec.Regions = thesisRegions[:n]
+		more, err := f.measure(ctx, cfg, step)
+		if err != nil {
+			return rows, fmt.Errorf("%d regions: %w", n, err)
+		}
+		rows = append(rows, more...)
+	}
+	return rows, nil
 }
 
 // measure runs one cluster.

@@ -3,9 +3,12 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -36,6 +39,22 @@ func TestBenchRegions(t *testing.T) {
 	require.NoError(t, readErr)
 	require.Equal(t, out.String(), string(saved))
 	require.FileExists(t, filepath.Join(dir, "regions.txt"))
+}
+
+// The progress names each measurement once.
+func TestBenchRegionsProgress(t *testing.T) {
+	f := regionsFlags{counts: []int{1}, duration: 20 * time.Millisecond, slice: 5 * time.Millisecond, cycles: 2}
+	var seen []string
+	rows, err := f.measureAll(t.Context(), t.TempDir(), slog.New(slog.DiscardHandler), func(step string) { seen = append(seen, step) })
+	require.NoError(t, err)
+	want := []string{"1 regions: local operations, alone (1 of 2)", "1 regions: local operations, alone (2 of 2)"}
+	for _, r := range rows {
+		if r.Place != "local" {
+			want = append(want, fmt.Sprintf("1 regions: %s, %s, from us-west-2", r.Operation, r.Place))
+		}
+	}
+	require.Greater(t, len(want), 2)
+	require.Equal(t, want, seen)
 }
 
 func TestBenchRegionsInput(t *testing.T) {

@@ -40,11 +40,12 @@ func newCerts(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certs",
 		Short: "Make the certificates of a cluster's processes",
-		Long: `certs makes a CA for a cluster, and certificates for its servers, clients (mounts) and admins. Every process presents its own
-certificate to its peers, and trusts the CA. The CA's key is in the directory DIR-ca: keep it where no server or client runs. Give each host ca.pem and the two files of its own.
+		Long: `certs makes a CA for a cluster, and certificates for its servers, clients (mounts) and administrators. Each process shows its certificate to its
+peers, and trusts the CA. The key of the CA is in the directory DIR-ca: keep it on a machine without servers and mounts. Give each host
+ca.pem and the two files of its own.
 
-Files: DIR/ca.pem, DIR-ca/ca-key.pem, DIR/ROLE-NAME.pem, DIR/ROLE-NAME-key.pem. Valid certificates are kept, unless --renew is given. Processes that
-run take up new files by themselves, within seconds.`,
+Files: DIR/ca.pem, DIR-ca/ca-key.pem, DIR/ROLE-NAME.pem, DIR/ROLE-NAME-key.pem. The commands keep valid certificates, unless you give --renew.
+Running processes use new files within seconds.`,
 		Example: `  globalfs certs servers --config cluster.yaml
   globalfs certs init --cluster prod
   globalfs certs server n1 --host n1.example.org,10.0.0.1
@@ -58,9 +59,9 @@ run take up new files by themselves, within seconds.`,
 
 // register adds the common flags of the commands that make certificates.
 func (f *certsFlags) register(cmd *cobra.Command, days int) {
-	cmd.Flags().StringVar(&f.dir, "dir", "certs", "the directory of the files")
-	cmd.Flags().IntVar(&f.days, "days", days, "how long it is valid")
-	cmd.Flags().BoolVar(&f.renew, "renew", false, "make a new certificate in place of an existing one; flags that are not given keep their values")
+	cmd.Flags().StringVar(&f.dir, "dir", "certs", "directory of the certificates")
+	cmd.Flags().IntVar(&f.days, "days", days, "validity of the certificate in days")
+	cmd.Flags().BoolVar(&f.renew, "renew", false, "replace an existing certificate; flags that you do not give keep their values")
 	f.report = new(certsReport)
 	outputFlag(cmd, &f.report.output)
 	cmd.RunE = f.report.reporting(cmd.RunE)
@@ -71,8 +72,8 @@ func newCertsInit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init --cluster NAME",
 		Short: "Make the CA of a cluster",
-		Long: `init makes the key and the certificate of the CA that signs all others. Its key can speak for anybody in the cluster.
-With --renew the certificate is made anew for the same key: certificates that it has signed stay valid.`,
+		Long: `init makes the key and the certificate of the CA that signs all other certificates. The owner of the key has all rights in the cluster.
+With --renew it makes a new certificate for the same key: certificates that the key has signed stay valid.`,
 		Example: `  globalfs certs init --cluster prod
   globalfs certs init --cluster prod --dir /root/globalfs-certs`,
 		Args: command.NoArguments,
@@ -93,9 +94,8 @@ func newCertsServer() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "server NAME",
 		Short: "Make the certificate of a server",
-		Long: `server makes the certificate of a server. Its key opens everything: servers keep all data, and speak for each other.
-The key file also holds the vector keys, by which servers prove the reads of a client to each other.
-GlobalFS does not check the names of hosts, as the addresses of servers may change; --host is for other programs that look at its ports.`,
+		Long: `server makes the certificate of a server. Protect its key: servers keep all data, and act for each other.
+The key file also holds the vector keys. With these, servers prove to each other the state that a client has read.`,
 		Example: `  globalfs certs server n1 --host n1.example.org,10.0.0.1
   globalfs certs server n1 --renew`,
 		Args: oneName,
@@ -110,13 +110,13 @@ func newCertsClient() *cobra.Command {
 	var f certsFlags
 	cmd := &cobra.Command{
 		Use:   "client NAME",
-		Short: "Make the certificate of a client, which says for which users it may speak",
-		Long: `client makes the certificate of a machine that mounts. It says for which users and groups programs there may act; the servers hold
-it to that, independently of its kernel.
+		Short: "Make the certificate of a client with the users that it may act for",
+		Long: `client makes the certificate of a machine that mounts. The certificate names the users and groups that programs there may act for. Servers check
+each request against it, independently of the machine's kernel.
 
-Root squash: unless --root is given, a client does not speak for user 0 and group 0. Operations of root on that machine are done as nobody (65534), so
-root of that machine is not root of the file system. It can still become each of the other users: for a machine that
-you do not trust, give just the users that work there with --uids and --gids.`,
+Root squash: without --root, a client does not act for user 0 and group 0. Operations of root on that machine are done as nobody (65534), so
+root of that machine is not root of the file system. It can still become any other user. For a machine that you do not trust, name
+only the users that work there, with --uids and --gids.`,
 		Example: `  globalfs certs client laptop
   globalfs certs client web --uids 33,1000-1999 --gids 33,100
   globalfs certs client backup --root`,
@@ -124,9 +124,9 @@ you do not trust, give just the users that work there with --uids and --gids.`,
 		RunE: f.run(identity.Client),
 	}
 	f.register(cmd, int(identity.LeafValidity/(24*time.Hour)))
-	cmd.Flags().StringVar(&f.uids, "uids", notRoot, "the users that it speaks for, such as 33,1000-1999")
-	cmd.Flags().StringVar(&f.gids, "gids", notRoot, "the groups that it speaks for")
-	cmd.Flags().BoolVar(&f.root, "root", false, "it speaks for root, too: no root squash")
+	cmd.Flags().StringVar(&f.uids, "uids", notRoot, "users that the client may act for, such as 33,1000-1999")
+	cmd.Flags().StringVar(&f.gids, "gids", notRoot, "groups that the client may act for")
+	cmd.Flags().BoolVar(&f.root, "root", false, "allow the client to act for root: no root squash")
 	return cmd
 }
 
@@ -135,7 +135,7 @@ func newCertsAdmin() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "admin NAME",
 		Short: "Make the certificate of an administrator",
-		Long:  `admin makes the certificate of an administrator, for adding, draining and removing servers and for moving leaders.`,
+		Long:  `admin makes the certificate of an administrator: to add, drain and remove servers, to move leaders, to make backups and to revoke certificates.`,
 		Example: `  globalfs certs admin alice
   globalfs certs admin alice --days 7`,
 		Args: oneName,
@@ -148,6 +148,9 @@ func newCertsAdmin() *cobra.Command {
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return command.UsageError(fmt.Errorf("%s: give one NAME", cmd.CommandPath()))
+	}
+	if err := identity.CheckName(args[0]); err != nil {
+		return command.InputError(err)
 	}
 	return nil
 }

@@ -60,6 +60,19 @@ func (c *certsChoice) find(configured string, roles ...identity.Role) (identity.
 	return identity.Files{}, command.InputError(errors.Join(errs...))
 }
 
+// namesOf returns the names of the certificates of a role in the chosen directory, or in the default one.
+func (c *certsChoice) namesOf(role identity.Role) []string {
+	dir := c.dir
+	if dir == "" {
+		dir = defaultCertsDir(role)
+	}
+	names, err := identity.Names(dir, role)
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
 // defaultCertsDir returns the first default directory with a certificate of one of the roles. Empty: there is
 // none.
 func defaultCertsDir(roles ...identity.Role) string {
@@ -82,7 +95,7 @@ func checkServers(ctx context.Context, servers []string, encrypted bool, most ti
 	var unknown []string
 	for _, s := range servers {
 		if err := topology.CheckAddress(s); err != nil {
-			return command.InputError(fmt.Errorf("server %q: %w", s, err))
+			return command.InputError(fmt.Errorf("server %w", err))
 		}
 		host, _, _ := net.SplitHostPort(s) // CheckAddress has split it
 		var failed *net.DNSError

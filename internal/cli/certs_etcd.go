@@ -18,11 +18,12 @@ func newCertsEtcd() *cobra.Command {
 	var f certsFlags
 	cmd := &cobra.Command{
 		Use:   "etcd NAME --host HOST",
-		Short: "Make the certificates by which etcd and the servers know each other",
-		Long: `etcd makes the certificate of a member of etcd, and DIR/etcd-client.pem, which all servers show to etcd. Etcd has a CA of its own
+		Short: "Make the certificates of etcd and of its clients",
+		Long: `etcd makes the certificate of a member of etcd, and DIR/etcd-client.pem, which all servers show to etcd. etcd has a CA of its own
 (DIR/etcd-ca.pem), because each certificate of its CA may write in etcd. 'globalfs init --etcd https://...' names these files in the cluster file.
 
-Start the member with --cert-file, --key-file, --client-cert-auth and --trusted-ca-file, and --peer-* likewise if there are several members.`,
+Start the member with --cert-file, --key-file, --client-cert-auth and --trusted-ca-file, and with the same --peer-* options if there are
+several members.`,
 		Example: `  globalfs certs etcd etcd1 --host etcd1.example.com,10.0.0.9
   etcd --cert-file etcd-etcd1.pem --key-file etcd-etcd1-key.pem --client-cert-auth --trusted-ca-file etcd-ca.pem ...`,
 		Args: oneName,

@@ -23,18 +23,17 @@ func newCertsRevoke(logging *logFlags) *cobra.Command {
 	var undo bool
 	cmd := f.register(&cobra.Command{
 		Use:   "revoke NAME",
-		Short: "Have all servers refuse the certificates of a process",
-		Long: `revoke has all servers refuse the certificates of a client (or of an admin or a server, by --role) that were made until now. Servers close its
-connections within seconds. A certificate that is made later is good: 'globalfs certs client NAME --renew' lets the machine in again. The command goes
-through the registry, so etcd must be there; a server that is cut off from the registry follows when it hears of it again. An admin's certificate is needed.`,
+		Short: "Make all servers refuse the certificates of a process",
+		Long: `revoke makes all servers refuse the certificates of a client (or of an admin or a server, by --role) that were made until now. Servers close
+its connections within seconds. To let the machine in again, make a new certificate: 'globalfs certs client NAME --renew'.
+
+The change is written to the registry (etcd), so etcd must run. A server that is cut off from the registry follows when it reaches it again. The
+command needs the certificate of an administrator.`,
 		Example: `  globalfs certs revoke laptop --config cluster.yaml
   globalfs certs revoke us-west-2a --role server
   globalfs certs revoke laptop --undo`,
 		Args: oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := identity.CheckName(args[0]); err != nil {
-				return command.InputError(err)
-			}
 			return f.revoke(cmd, &daemon.Request{Op: daemon.Revoke, Role: identity.Role(role), Server: args[0], Undo: undo})
 		},
 	})
@@ -49,6 +48,9 @@ func (f *adminFlags) revoke(cmd *cobra.Command, q *daemon.Request) error {
 	done := fmt.Sprintf("the certificates of %s %s are refused from now on", q.Role, q.Server)
 	if q.Undo {
 		done = fmt.Sprintf("the certificates of %s %s are accepted again", q.Role, q.Server)
+	}
+	if known := f.access.certs.namesOf(q.Role); len(known) > 0 && !slices.Contains(known, q.Server) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: there is no certificate of %s %q here, only of %s: check the name\n", q.Role, q.Server, strings.Join(known, ", "))
 	}
 	if q.Role != identity.Server || q.Undo {
 		return f.ask(cmd, "", q, done)
@@ -88,8 +90,8 @@ func newCertsList(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the certificates of a cluster, and those that are revoked",
-		Long: `list prints the certificates in the directory of 'globalfs certs', and all that are revoked, as a server of the cluster knows them. Servers
-keep no list of certificates that are valid: each one that the CA has signed is.`,
+		Long: `list prints the certificates in the directory of 'globalfs certs', and all revoked certificates that a server of the cluster knows. Servers
+keep no list of valid certificates: each certificate that the CA has signed is valid unless it is revoked.`,
 		Example: `  globalfs certs list --dir certs --config cluster.yaml`,
 		Args:    command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -113,7 +115,7 @@ keep no list of certificates that are valid: each one that the CA has signed is.
 		},
 	}
 	access.register(cmd)
-	cmd.Flags().StringVar(&dir, "dir", "certs", "the directory of the files; it may be missing")
+	cmd.Flags().StringVar(&dir, "dir", "certs", "directory of the certificates; it may be missing")
 	outputFlag(cmd, &output)
 	return cmd
 }

@@ -28,11 +28,11 @@ func newCertsServers() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "servers",
 		Short: "Make the CA and the certificates of all servers of a cluster file",
-		Long: `servers reads the cluster file and makes the CA of the cluster, if there is none yet, and a certificate for each server.
-The host names and addresses in the file are added to the certificates. The directory is that of the cluster file unless --dir is given.
-Valid certificates are kept, so the command can be repeated after a server was added to the file.
+		Long: `servers reads the cluster file. It makes the CA of the cluster, if there is none yet, and a certificate for each server. The certificates
+contain the host names and addresses of the file. They go into the directory that the cluster file names, or into --dir.
+It keeps valid certificates: repeat the command after you have added a server to the file.
 
-With --etcd it also makes the certificates of 'globalfs certs etcd', for a member at each endpoint of the file and named after its host. With
+With --etcd it also makes the certificates of 'globalfs certs etcd': one for each endpoint of the file, named after its host. With
 --client it also makes those of 'globalfs certs client'.`,
 		Example: `  globalfs certs servers --config cluster.yaml
   globalfs certs servers --etcd --client laptop
@@ -42,8 +42,8 @@ With --etcd it also makes the certificates of 'globalfs certs etcd', for a membe
 	}
 	f.register(cmd, int(identity.LeafValidity/(24*time.Hour)))
 	cmd.Flags().StringVar(&f.config, "config", "", "the cluster file (default: "+defaultConfigs+")")
-	cmd.Flags().BoolVar(&f.etcd, "etcd", false, "also for the members of etcd")
-	cmd.Flags().StringSliceVar(&f.clients, "client", nil, "also for the client of this name; may be repeated")
+	cmd.Flags().BoolVar(&f.etcd, "etcd", false, "also make the certificates of the members of etcd")
+	cmd.Flags().StringSliceVar(&f.clients, "client", nil, "also make the certificate of the client with this name; may be repeated")
 	cmd.Flags().BoolVar(&f.root, "root", false, "the clients speak for root, too: no root squash")
 	return cmd
 }

@@ -34,8 +34,8 @@ func newCertsShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show FILE...",
 		Short: "Show the owner and the expiry date of certificates",
-		Long: `show prints the owner of the certificate in each FILE, the users and groups of a client, and the expiry date. Files with keys
-are skipped. The signatures are not verified.`,
+		Long: `show prints the owner of the certificate in each FILE, the users and groups of a client, and the expiry date. It skips files with keys,
+and does not verify signatures.`,
 		Example: `  globalfs certs show certs/*.pem
   globalfs certs show -o json certs/*.pem | jq '.[] | select(.days_left < 14) | .file'`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -44,7 +44,7 @@ func TestCertsWrongInput(t *testing.T) {
 		says string
 	}{
 		"another cluster": {[]string{"init", "--cluster", "test"}, command.ExitInput, "is the CA of cluster prod"},
-		"name":            {[]string{"server", "a/b"}, command.ExitInput, "not of the form"},
+		"name":            {[]string{"server", "a/b"}, command.ExitInput, "give 1 to 63 letters"},
 		"key":             {[]string{"server", "a-key"}, command.ExitInput, "must not end in -key"},
 		"host":            {[]string{"server", "a", "--host", "h:7000"}, command.ExitInput, "without a port"},
 		"uids":            {[]string{"client", "a", "--uids", "root"}, command.ExitInput, `--uids: "root": give numbers`},

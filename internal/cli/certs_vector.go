@@ -15,11 +15,13 @@ func newCertsRotateVectorKey() *cobra.Command {
 	var dir, output string
 	cmd := &cobra.Command{
 		Use:   "rotate-vector-key",
-		Short: "Replace the key by which servers prove the reads of a client",
-		Long: `rotate-vector-key makes a new vector key, and writes it to the key files of all servers in DIR. Copy these files to their hosts: servers take
-them up within seconds. By a vector key a server proves the reads of a client to the others, so that no client can claim more. The last key stays
-valid, so that the files can be copied one after the other and mounts notice nothing. Rotate the key if somebody may have read a server's key file,
-beside making a new certificate for that server.`,
+		Short: "Replace the key with which servers prove the reads of clients",
+		Long: `rotate-vector-key makes a new vector key, and writes it to the key files of all servers in DIR. Copy these files to their hosts. Servers use
+them within seconds.
+
+With a vector key, a server proves to other servers the state that a client has read, so that no client can claim more. The previous key
+stays valid: you can copy the files one after the other, and mounts notice nothing. If somebody may have read the key file of a
+server, rotate the key and make a new certificate for that server.`,
 		Example: `  globalfs certs rotate-vector-key
   globalfs certs rotate-vector-key --dir /root/globalfs-certs -o json`,
 		Args: command.NoArguments,
@@ -33,7 +35,7 @@ beside making a new certificate for that server.`,
 			return printRotation(cmd, output, dir, servers)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", "certs", "the directory of the files")
+	cmd.Flags().StringVar(&dir, "dir", "certs", "directory of the certificates")
 	outputFlag(cmd, &output)
 	return cmd
 }

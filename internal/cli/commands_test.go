@@ -113,9 +113,6 @@ func jsonCommands(dir string) map[string]struct {
 	for _, name := range []string{"where", "info", "du", "summary", "warmup", "token", "sync", "gc"} { // of a path that is on no mount
 		lines[name] = line{filepath.Join(dir, "cluster.yaml"), command.ExitFailure}
 	}
-	for _, name := range []string{"du", "summary", "warmup"} { // of any path
-		lines[name] = line{dir, command.ExitOK}
-	}
 	return lines
 }
 

@@ -109,14 +109,7 @@ func placeRegions(cmd *cobra.Command, args []string) (names []string) {
 func certificateNames(c *certsChoice) completer {
 	return func(*cobra.Command, []string) (names []string) {
 		for _, role := range []identity.Role{identity.Admin, identity.Client} {
-			dir := c.dir
-			if dir == "" {
-				dir = defaultCertsDir(role)
-			}
-			found, err := identity.Names(dir, role)
-			if err == nil {
-				names = append(names, found...)
-			}
+			names = append(names, c.namesOf(role)...)
 		}
 		return names
 	}

@@ -22,7 +22,7 @@ func newConfig() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Show the configuration that is in effect",
-		Long:  `config shows the settings of the cluster file and the flags of commands, with the place that each value comes from.`,
+		Long:  `config shows the settings of the cluster file and the flags of commands, with the source of each value.`,
 		Example: `  globalfs config show
   globalfs config show mount`,
 	}
@@ -43,9 +43,9 @@ func newConfigShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [COMMAND...]",
 		Short: "Show each setting with its value and its source",
-		Long: `show prints the settings of the cluster file: those that the file has, with its line, and the defaults of the others. With a COMMAND, such as mount
-or server, it prints the flags of that command: the default, or the environment variable that sets the flag (GLOBALFS_ and the name of the flag).
-Passwords and keys are not shown.`,
+		Long: `show prints the settings of the cluster file: those of the file with their lines, and the defaults of all others. With a COMMAND, such as mount
+or server, it prints the flags of that command: the default, or the value of the environment variable (GLOBALFS_ and the name of the flag).
+It does not show passwords and keys.`,
 		Example: `  globalfs config show --config cluster.yaml
   GLOBALFS_CACHE_SIZE=10G globalfs config show mount
   globalfs config show -o json | jq '.[] | select(.source != "default")'`,

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -99,6 +100,15 @@ func explain(path string, err error) error {
 		return fmt.Errorf("%s: %w: a majority of the partition's replicas does not answer: check that the servers run and can be reached", path, err)
 	}
 	return fmt.Errorf("%s: %w", path, err)
+}
+
+// checkOnMount refuses a path that is on no mount of GlobalFS. It does not follow a symbolic link.
+func checkOnMount(ctx context.Context, path string) error {
+	_, err := readControlOf(ctx, path, mount.XattrRegion)
+	if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENODATA) {
+		return explain(path, err)
+	}
+	return nil // the work on the path shows other errors
 }
 
 // quietOutputFlag adds the flag --output to a command that prints nothing in text if it succeeds.

@@ -30,8 +30,8 @@ import (
 func newDebug(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "debug",
-		Short:   "Collect what developers need to find a fault",
-		Long:    `debug collects the state of a cluster and of this machine for a report.`,
+		Short:   "Collect data for a bug report",
+		Long:    `debug collects the state of a cluster and of this machine for a bug report.`,
 		Example: `  globalfs debug bundle`,
 	}
 	command.Group(cmd)
@@ -54,12 +54,15 @@ func newDebugBundle(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bundle [FILE]",
 		Short: "Write status, metrics, goroutines, logs, configuration and versions into one archive",
-		Long: `bundle writes an archive for a bug report (default: globalfs-debug-TIME.tar.gz in the working directory). It contains the status of the cluster, the
-metrics and the stacks of the goroutines of all servers that answer (in a cluster with certificates an admin's is needed for these), the cluster
-file, the effective settings, the environment variables of GlobalFS, the mounts, the kernel, the memory, the logs of this machine and the version of this program.
+		Long: `bundle writes an archive for a bug report (default: globalfs-debug-TIME.tar.gz in the working directory). It contains:
 
-A part that cannot be had is noted in errors.txt: the archive is written also if no server answers. Passwords and private keys are left out.
-Logs and settings name servers, addresses and paths: look at the archive before you publish it.`,
+  of the cluster     its status, the cluster file, the metrics and the stacks of the goroutines of all servers that answer (in a cluster with
+                     certificates, these need the certificate of an administrator)
+  of this machine    the effective settings, the environment variables of GlobalFS, the mounts, the kernel, the memory, the logs, and the
+                     version of this program
+
+The archive is also written if no server answers: errors.txt names the missing parts. Passwords and private keys are left out. Logs and
+settings name servers, addresses and paths: look at the archive before you publish it.`,
 		Example: `  globalfs debug bundle --config cluster.yaml
   globalfs debug bundle --pprof 127.0.0.1:6060 --log /var/log/globalfs.log report.tar.gz
   globalfs debug bundle -o json | jq -r .file`,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -27,9 +26,8 @@ func newDev(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a cluster of several regions in this process and mount it",
-		Long: `dev runs all servers of a cluster in one process: the global partition, replicated in
-all regions, holds the root of the tree; each region has a local partition at /REGION. It runs until
-Ctrl-C, then unmounts. The data directory is kept between runs.`,
+		Long: `dev runs all servers of a cluster in one process. The root of the tree is in the global partition, with replicas in all regions. Each region
+has a local partition at /REGION. dev runs until Ctrl-C, then unmounts. It keeps the data directory between runs.`,
 		Example: `  globalfs dev --mount ~/globalfs
   globalfs dev --wan --mount us-west-2=/mnt/a --mount eu-west-1=/mnt/b
   globalfs dev --regions us-east-1,sa-east-1 --data-dir /tmp/g --mount /mnt/g
@@ -61,14 +59,14 @@ Ctrl-C, then unmounts. The data directory is kept between runs.`,
 	if err != nil {
 		dir = ""
 	}
-	cmd.Flags().BoolVar(&cluster.delegate, "delegate", false, "mounts hold directories that are made through them exclusively, and answer changes in them before the servers have ordered them (see 'globalfs mount --help')")
+	cmd.Flags().BoolVar(&cluster.delegate, "delegate", false, "mounts hold directories in which they work alone exclusively, and answer changes in them before the servers have ordered them (see 'globalfs mount --help')")
 	cmd.Flags().BoolVar(&cluster.linearizable, "linearizable", false, "linearizable reads: each read observes all operations that completed before it on any mount; each read asks a majority, and the kernel caches nothing")
-	cmd.Flags().StringVar(&cluster.dir, "data-dir", dir, "where the cluster keeps its data")
-	cmd.Flags().StringVar(&cacheDir, "cache-dir", "", "also remember blocks that were read or written on this machine's disk, in this directory; it is kept between runs")
-	cmd.Flags().Var(&cacheSize, "cache-size", "how much of the disk --cache-dir may take, at least 16MiB")
+	cmd.Flags().StringVar(&cluster.dir, "data-dir", dir, "directory of the cluster's data")
+	cmd.Flags().StringVar(&cacheDir, "cache-dir", "", "directory of a cache on this machine's disk for blocks that were read or written; kept between runs")
+	cmd.Flags().Var(&cacheSize, "cache-size", "size limit of --cache-dir, at least 16MiB")
 	cmd.Flags().StringArrayVar(&mounts, "mount", nil, "[REGION=]DIR: mount the tree at DIR as a client in REGION (default: the first region); may be repeated")
-	command.DurationVar(cmd.Flags(), &cluster.grace, "gc-grace", collector.DefaultGrace, "how long a block that no file needs any more is kept for readers that are late")
-	command.DurationVar(cmd.Flags(), &cluster.sweep, "gc-sweep", collector.DefaultSweep, "between looks for blocks that no file ever got")
+	command.DurationVar(cmd.Flags(), &cluster.grace, "gc-grace", collector.DefaultGrace, "how long to keep a block that no file needs any more, for readers that are late")
+	command.DurationVar(cmd.Flags(), &cluster.sweep, "gc-sweep", collector.DefaultSweep, "time between sweeps for blocks that never became part of a file")
 	cmd.Flags().StringVar(&scraped, "metrics", "", "serve /metrics, of all servers and mounts, at this address, such as 127.0.0.1:9464 (no authentication)")
 	cmd.Flags().StringVar(&profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
 	return cmd
@@ -110,16 +108,23 @@ func parseMounts(values []string, regions []topology.Region) ([]mountPoint, erro
 
 // runDev runs the cluster until ctx ends or another process unmounts a mount.
 func runDev(ctx context.Context, cfg dev.Config, points []mountPoint, scraped string, out io.Writer) (err error) {
+	for _, p := range points {
+		if err := checkMountPoint(p.dir, true); err != nil {
+			return err
+		}
+	}
+	var metrics laterHandler
+	stop, err := serveHTTP("--metrics", scraped, &metrics)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
 	cluster, err := dev.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	stop, err := serveHTTP("--metrics", scraped, scrapes(cluster.Metrics()))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
+	metrics.set(scrapes(cluster.Metrics()))
 	describe(out, cluster.Plan, cfg.Dir)
 	ended := make(chan string, len(points))
 	for _, p := range points {
@@ -152,8 +157,8 @@ type mounted struct {
 }
 
 func mountAt(cluster *dev.Cluster, cfg dev.Config, p mountPoint) (*mounted, error) {
-	if err := os.MkdirAll(p.dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("mount point: %w", err)
+	if err := checkMountPoint(p.dir, true); err != nil {
+		return nil, err
 	}
 	open := cluster.Client
 	if p.cacheBytes > 0 {
@@ -191,7 +196,7 @@ func (m *mounted) close() error {
 func describe(out io.Writer, plan *topology.Cluster, dir string) {
 	fmt.Fprintf(out, "data directory: %s\n\n", dir)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PARTITION\tPATH\tKIND\tREPLICAS ON (first: primary)")
+	fmt.Fprintln(w, "PARTITION\tPATH\tKIND\tREPLICAS ON (first: leader)")
 	for _, p := range plan.Partitions {
 		kind := "local to " + string(p.Region)
 		if p.Region == "" {
@@ -201,7 +206,7 @@ func describe(out io.Writer, plan *topology.Cluster, dir string) {
 		for _, r := range p.Replicas {
 			servers = append(servers, r.Server)
 		}
-		fmt.Fprintf(w, "P%d\t%s\t%s\t%s\n", p.ID, p.Path, kind, strings.Join(servers, " "))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", p.ID, p.Path, kind, strings.Join(servers, " "))
 	}
 	describeBlocks(w, plan)
 	w.Flush()
@@ -240,13 +245,17 @@ func announce(out io.Writer, points []mountPoint, file string) {
 	}
 	fmt.Fprintf(out, "ready: %s\n", strings.Join(dirs, " "))
 	d := points[0]
-	fmt.Fprintf(out, `
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, `
 Try, in another terminal:
   df -hT %[1]s
-  ls -l %[1]s                     # the global partition, and one directory a region
-  cp -r /etc %[1]s/%[2]s/         # local: fast there, ordered with everything else
-  echo hello > %[1]s/hello        # global: replicated in every region
-  globalfs status --config %[3]s  # 'globalfs admin' changes the servers
+  ls -l %[1]s	# the directories of the regions, and global entries
+  cp -r /etc %[1]s/%[2]s/	# local: replicated inside this region only
+  echo hello > %[1]s/hello	# global: replicated in every region
+`, d.dir, d.region)
+	_ = w.Flush() // as of Fprintf: the cluster runs also without a reader of its output
+	fmt.Fprintf(out, `  # the state of the servers; 'globalfs admin' changes them
+  globalfs status --config %s
 Ctrl-C unmounts and stops; the data stays.
-`, d.dir, d.region, file)
+`, file)
 }

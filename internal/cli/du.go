@@ -29,9 +29,9 @@ func newDu() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "du PATH...",
 		Short: "Sum up the files and bytes of directories",
-		Long: `du counts the files, directories and bytes of each PATH with all below it. SIZE is the sum of the file sizes, USED leaves out holes; copies are
-not counted. It asks for several files at a time, so it is faster than du(1) if servers are far away. Inodes with several names count once,
-other file systems below PATH are left out.
+		Long: `du counts the files, directories and bytes of each PATH with all below it. SIZE is the sum of the file sizes. USED leaves out holes, and counts
+one copy. It asks for several files at a time, so it is faster than du(1) if servers are far away. It counts inodes with several names
+once, and leaves out other file systems below PATH.
 
 With --by-region it asks for the region of each file, which takes longer.`,
 		Example: `  globalfs du ~/globalfs/projects
@@ -50,8 +50,7 @@ func newSummary() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "summary PATH",
 		Short: "Show the largest directories and files below a directory",
-		Long: `summary shows what takes the space of PATH: its entries down to a depth, the largest first, each with the sum of all below it. It counts as
-'globalfs du' does.`,
+		Long:  `summary shows the entries of PATH down to a depth, the largest first, each with the sum of all below it. It counts as 'globalfs du' does.`,
 		Example: `  globalfs summary ~/globalfs/projects
   globalfs summary --depth 3 --entries 5 ~/globalfs
   globalfs summary -o json ~/globalfs | jq '.children[0].path'`,

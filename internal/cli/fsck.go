@@ -41,9 +41,10 @@ func newFsck() *cobra.Command {
 		Long: `fsck checks the metadata of every partition, the references between partitions, and that blocks can be read:
 1000 of each partition, or all with --blocks. It changes nothing.
 
-With a MOUNTPOINT it checks a running cluster, through that mount, and reports problems that it finds twice in a row: concurrent
-changes are no errors; blocks that the mount has in its cache count as there. With --data-dir it checks all replicas of a cluster that has stopped; what it finds while
-commands of several partitions were under way is told, and is no error either: start the cluster and check again.
+With a MOUNTPOINT it checks a running cluster through that mount. It reports problems that it finds twice in a row, because a
+concurrent change is no error. A block counts as present if the mount has it in its cache.
+With --data-dir it checks all replicas of a stopped cluster. If commands of several partitions were under way, it prints notes about them.
+Notes are no errors: start the cluster and check again.
 
 Exit codes: 0 clean, 4 there are errors, 8 the check could not be made.`,
 		Example: `  globalfs fsck ~/globalfs
@@ -66,7 +67,7 @@ Exit codes: 0 clean, 4 there are errors, 8 the check could not be made.`,
 func (f *fsckFlags) run(cmd *cobra.Command, args []string) error {
 	report, err := f.check(cmd, args)
 	if err != nil {
-		return command.StatusError(err, exitUnable)
+		return command.StatusError(forOperators(err), exitUnable)
 	}
 	if f.output == "json" {
 		err = command.PrintJSON(cmd.OutOrStdout(), report)
@@ -137,7 +138,7 @@ func printReport(out io.Writer, r *fsck.Report) error {
 		fmt.Fprintln(out)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "partition\treplicas\tinodes\tentries\tblocks\tof them looked for\t")
+	fmt.Fprintln(w, "partition\treplicas\tinodes\tentries\tblocks\tblocks checked\t")
 	for _, p := range r.Partitions {
 		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%d\t\n", p.ID, p.Replicas, p.Inodes, p.Entries, p.Blocks, p.Read)
 	}

@@ -33,7 +33,7 @@ func TestFsckWrongInput(t *testing.T) {
 		"two":     {[]string{"fsck", dir, dir}, command.ExitUsage, "give one MOUNTPOINT, or --data-dir"},
 		"output":  {[]string{"fsck", "-o", "xml", dir}, command.ExitInput, "give text or json"},
 		"not":     {[]string{"fsck", dir}, exitUnable, "not on a GlobalFS mount"},
-		"no data": {[]string{"fsck", "--data-dir", dir}, exitUnable, "is not the data directory of a cluster"},
+		"no data": {[]string{"fsck", "--data-dir", dir}, exitUnable, "is not a data directory"},
 	} {
 		require.Contains(t, fails(t, c.code, c.args...), c.says, name)
 	}

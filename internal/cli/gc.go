@@ -29,12 +29,14 @@ func newGC() *cobra.Command {
 	var f gcFlags
 	cmd := &cobra.Command{
 		Use:   "gc MOUNTPOINT",
-		Short: "Delete the blocks that no file needs any more, or tell how many there are",
-		Long: `gc does now the work that the servers do in the background: *dropped* blocks, which were part of files and are not any more,
-and *orphans*, which never became part of one because a write failed, or which a server brought back that was away while they were deleted.
-Dropped blocks are deleted once the grace period is over, orphans at once. What a region of a partition has missed, because it was away
-when it was written, is brought to it. With --dry-run nothing is deleted.
-Bytes are those of one copy. Space on disk comes back when the storage servers have compacted their segments.
+		Short: "Delete the blocks that no file needs any more, or count them",
+		Long: `gc does at once the work that the servers do in the background. It deletes:
+
+  dropped blocks  blocks of removed or overwritten content, once the grace period is over
+  orphans         blocks that never became part of a file because a write failed, or that a server brought back after an absence
+
+It also brings blocks to regions that were away when the blocks were written. With --dry-run it deletes nothing.
+Bytes are those of one copy. The space on disk is free when the storage servers have compacted their segments.
 Exit codes: 0 all partitions and regions were looked at, 1 some did not answer.`,
 		Example: `  globalfs gc --dry-run ~/globalfs
   globalfs gc --grace 0s ~/globalfs
@@ -52,7 +54,7 @@ Exit codes: 0 all partitions and regions were looked at, 1 some did not answer.`
 		},
 	}
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only report the blocks, delete none")
-	command.DurationVar(cmd.Flags(), &f.grace, "grace", 0, "keep blocks that were dropped a shorter time ago, for readers that are late (default: that of the cluster)")
+	command.DurationVar(cmd.Flags(), &f.grace, "grace", 0, "keep blocks that were dropped a shorter time ago, for readers that are late (default: the grace period of the cluster)")
 	outputFlag(cmd, &f.output)
 	return cmd
 }
@@ -107,7 +109,7 @@ func printCollection(out io.Writer, r *collector.Report, dry bool) error {
 		}
 		fmt.Fprintf(w, "%d %s\t%d\t%s\t%d\t%s\t%d\t%s\t%s\n", p.ID, p.Path, p.Live.Blocks, size(p.Live.Bytes), p.Dropped.Blocks, size(p.Dropped.Bytes), done.Blocks, size(done.Bytes), p.Error)
 	}
-	fmt.Fprintln(w, "\nregion\tblocks seen\torphans\tbytes\tmissed elsewhere\tbytes\tnot asked for\t")
+	fmt.Fprintln(w, "\nregion\tblocks seen\torphans\tbytes\tmissed elsewhere\tbytes\tunchecked\t")
 	for _, s := range r.Regions {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%d\t%s\t%d\t%s\n", s.Region, s.Seen, s.Orphans.Blocks, size(s.Orphans.Bytes), s.Brought.Blocks, size(s.Brought.Bytes), s.Unasked, s.Error)
 	}

@@ -22,11 +22,11 @@ func newInfo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "info PATH...",
 		Short: "Show the inode, the placement, the extents and the copies of files",
-		Long: `info shows for each PATH on a mounted tree the inode, the partition with its replicas, the reason of its placement and, for a regular file, the
-extents with the servers that have a copy of each block. The first extents are listed; all are counted. Of a mount with --delegate it also shows the
-directories that the mount holds, the changes that are not ordered yet, and those that were lost.
+		Long: `info shows for each PATH on a mounted tree the inode, the partition with its replicas, and the reason of its placement. For a regular file it
+also shows the extents, with the servers that have a copy of each block. It lists the first extents and counts all. Of a mount with
+--delegate it also shows the directories that the mount holds, the changes that are not ordered yet, and the changes that were lost.
 
-The storage servers are asked for the copies. A mount with a certificate for some users only may not ask them: the holders are not shown then.`,
+It asks the storage servers for the copies. A mount with a certificate for some users only may not ask them, and does not show the holders.`,
 		Example: `  globalfs info ~/globalfs/projects/plan.pdf
   globalfs info -o json ~/globalfs/projects/plan.pdf | jq '.[0].content.first_extents[].holders'`,
 		Args: somePaths("info"),

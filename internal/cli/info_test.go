@@ -143,7 +143,9 @@ func TestWarmup(t *testing.T) {
 
 // The end of the context ends a walk of any number of directories.
 func TestWalkIsInterrupted(t *testing.T) {
-	dir := t.TempDir()
+	root, _ := mountHere(t)
+	dir := filepath.Join(root, "projects")
+	require.NoError(t, os.Mkdir(dir, 0o755))
 	tree(t, dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &walk{region: func(context.Context, string) (string, error) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/daemon"
@@ -35,10 +36,10 @@ func newInit() *cobra.Command {
 	f := initFlags{file: daemon.DefaultFile()}
 	cmd := &cobra.Command{
 		Use:   "init [FILE]",
-		Short: "Write the commented file of a new cluster",
-		Long: `init writes the file that describes a cluster (default: cluster.yaml), with a comment on each line. The same file goes to all
-servers. Servers without an --address get NAME.example.com:7420, to be edited; with --loopback all are on this machine.
-With --check nothing is written: it reports errors in FILE, or the servers and partitions of the cluster.`,
+		Short: "Write the cluster file of a new cluster",
+		Long: `init writes the file that describes a cluster (default: cluster.yaml), with a comment on each line. Copy the same file to all
+servers. A server without --address gets the address NAME.example.com:7420: edit it. With --loopback all servers are on this machine.
+With --check it writes nothing. It reports errors in FILE, or prints the servers and partitions of the cluster.`,
 		Example: `  globalfs init --name prod --regions us-west-2,us-east-1,eu-west-1 --etcd https://etcd1.example.com:2379
   globalfs init --loopback 7420 --datacenters 1 try.yaml
   globalfs init --name prod --address us-west-2a=10.1.0.1:7420 --address us-west-2b=10.1.0.2:7420
@@ -56,7 +57,7 @@ With --check nothing is written: it reports errors in FILE, or the servers and p
 	flags.StringSliceVar(&f.regions, "regions", []string{"us-west-2", "us-east-1", "eu-west-1"}, "names of the regions")
 	flags.IntVar(&f.file.Datacenters, "datacenters", f.file.Datacenters, "number of datacenters in each region, with one server in each")
 	flags.IntVar(&f.file.Replicas, "replicas", f.file.Replicas, "number of replicas of each partition: 1, 3 or 5 (at most one in each datacenter)")
-	flags.IntVar(&f.file.Partitions, "partitions", 1, "number of partitions of each region, over which new directories spread; fixed at the creation of the cluster")
+	flags.IntVar(&f.file.Partitions, "partitions", 1, "number of partitions of each region, over which new directories spread; 'admin add-partition' adds more later")
 	flags.IntVar(&f.file.GlobalPartitions, "global-partitions", 1, "number of partitions for the directories outside of the regions; fixed at the creation of the cluster")
 	flags.IntVar(&f.file.Copies, "copies", f.file.Copies, "number of copies of each block in a region (at most one in each datacenter)")
 	flags.StringToStringVar(&f.addresses, "address", nil, "address of a server as SERVER=HOST:PORT; may be repeated")
@@ -73,6 +74,9 @@ With --check nothing is written: it reports errors in FILE, or the servers and p
 
 func (f *initFlags) run(cmd *cobra.Command, path string) error {
 	if f.check {
+		if flag := changedBeside(cmd, "check", "output"); flag != "" {
+			return command.UsageError(fmt.Errorf("--%s: --check reads FILE as it is: edit the file, or leave out one of the two flags", flag))
+		}
 		return f.checkFile(cmd.OutOrStdout(), path)
 	}
 	f.file.Regions = nil
@@ -101,6 +105,9 @@ func (f *initFlags) run(cmd *cobra.Command, path string) error {
 	if errors.Is(err, fs.ErrExist) {
 		return command.InputError(fmt.Errorf("%s is there already: name another file, or overwrite it with --force", path))
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return command.InputError(fmt.Errorf("%w: make the directory first", err))
+	}
 	if err != nil {
 		return err
 	}
@@ -109,6 +116,18 @@ func (f *initFlags) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	return f.next(cmd.OutOrStdout(), path)
+}
+
+// changedBeside returns a flag that the command line sets, and that is none of the named ones; empty: there
+// is none.
+func changedBeside(cmd *cobra.Command, names ...string) (found string) {
+	own := cmd.LocalNonPersistentFlags()
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if own.Lookup(flag.Name) != nil && !slices.Contains(names, flag.Name) {
+			found = flag.Name
+		}
+	})
+	return found
 }
 
 // encryptEtcd sets the certificates of 'globalfs certs etcd' for https endpoints.

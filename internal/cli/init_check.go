@@ -26,7 +26,7 @@ type checkedPartition struct {
 	ID      uint16          `json:"id"`
 	Path    string          `json:"path"`
 	Region  topology.Region `json:"region,omitempty"` // empty: global
-	Servers []string        `json:"servers"`          // of the replicas, that of the first primary first
+	Servers []string        `json:"servers"`          // of the replicas, that of the first leader first
 }
 
 func checked(path, name string, plan *topology.Cluster) *checkedFile {

@@ -19,7 +19,7 @@ func TestInit(t *testing.T) {
 	require.Contains(t, string(text), "\n  ab: 10.0.0.2:7420\n")
 	require.Contains(t, string(text), "\n  bc: bc.example.com:7420\n")
 	checked := run(t, "init", "--check", path)
-	require.Regexp(t, `P2 +/b +local to b +ba bb bc`, checked)
+	require.Regexp(t, `2 +/b +local to b +ba bb bc`, checked)
 	require.Contains(t, checked, "is right")
 
 	require.Contains(t, fails(t, command.ExitInput, "init", path), "--force")

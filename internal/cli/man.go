@@ -16,7 +16,7 @@ func newMan() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages of all commands",
-		Long: `man writes a page for each command, such as globalfs-mount.1, into a directory, which it makes if necessary. With --markdown
+		Long: `man writes a manual page for each command, such as globalfs-mount.1, into DIR, and creates DIR if necessary. With --markdown
 it also writes one page about all commands for the web.`,
 		Example: `  globalfs man /usr/local/share/man/man1
   globalfs man --markdown docs/commands.md /tmp/man

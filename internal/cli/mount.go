@@ -12,10 +12,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/globalfs/globalfs/internal/attach"
+	"github.com/globalfs/globalfs/internal/block/diskcache"
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/mount/serve"
+	"github.com/globalfs/globalfs/internal/topology"
 )
 
 // mountFlags are the flags of `mount`.
@@ -52,10 +54,9 @@ func newMount(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mount SERVER[,SERVER...][:/SUBDIR] DIR",
 		Short: "Mount the tree of a cluster",
-		Long: `mount mounts the tree at DIR, and returns when it can be used; a process in the background serves it until 'globalfs umount DIR'.
-SERVERs are HOST:PORT of some servers of the cluster: one that answers is enough. With :/SUBDIR behind them that directory of the tree is
-mounted, otherwise all of it. All flags can also be given as mount options:
--o region=eu-west-1,timeout=1m. In /etc/fstab:
+		Long: `mount mounts the tree of a cluster at DIR, and returns when it can be used. A process in the background serves the mount until
+'globalfs umount DIR'. Each SERVER is the HOST:PORT of a server of the cluster; one that answers is enough. With :/SUBDIR it mounts that
+directory of the tree. You can also give all flags as mount options: -o region=eu-west-1,timeout=1m. In /etc/fstab:
 
   n1:7420,n2:7420  /mnt/globalfs  fuse.globalfs  _netdev,nofail,certs=/etc/globalfs/certs  0 0`,
 		Example: `  globalfs mount 10.1.0.1:7420,10.2.0.1:7420 /mnt/globalfs --certs /etc/globalfs/certs
@@ -63,7 +64,7 @@ mounted, otherwise all of it. All flags can also be given as mount options:
   globalfs mount 10.1.0.1:7420:/eu-west-1/home /home
   globalfs mount --take-over 10.1.0.1:7420 /mnt/globalfs        # a new version goes on with a mount in use
   mount -t fuse.globalfs 10.1.0.1:7420 /mnt/globalfs -o certs=/etc/globalfs/certs,region=eu-west-1`,
-		Args: twoArguments("SERVERs and a DIR"),
+		Args: twoArguments("SERVERs and a DIR, such as 10.1.0.1:7420 /mnt/globalfs"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := setOptions(cmd, f.options); err != nil {
 				return err
@@ -78,30 +79,36 @@ mounted, otherwise all of it. All flags can also be given as mount options:
 	flags.StringSliceVarP(&f.options, "option", "o", nil, "mount options: the other flags without their dashes")
 	f.certs.register(cmd)
 	flags.BoolVar(&f.mkdir, "mkdir", false, "create DIR if it does not exist")
-	flags.StringVar(&f.region, "region", "", "where this machine is (default: that of the server that answers first)")
+	flags.StringVar(&f.region, "region", "", "region of this machine (default: that of the server that answers first)")
 	flagValues(cmd, "region", regionNames)
 	flags.BoolVar(&f.foreground, "foreground", false, "serve in this process, until Ctrl-C")
-	command.DurationVar(flags, &f.timeout, "timeout", 30*time.Second, "of one operation while the servers do not answer; then it fails with ETIMEDOUT")
+	command.DurationVar(flags, &f.timeout, "timeout", 30*time.Second, "time limit of one operation while the servers do not answer; then it fails with ETIMEDOUT")
 	flags.BoolVar(&f.hard, "hard", false, "operations wait until servers answer, however long; after a signal they end within --timeout")
 	flags.BoolVar(&f.soft, "soft", false, "operations fail after --timeout (the default)")
-	flags.BoolVar(&f.readOnly, "ro", false, "nothing can be changed through this mount")
+	flags.BoolVar(&f.readOnly, "ro", false, "mount read-only")
 	flags.StringVar(&f.fsName, "fsname", "", "the source that df and findmnt show (default: the SERVERs)")
 	flags.BoolVar(&f.takeOver, "take-over", false, "take the mount at DIR over from the process that serves it, of this version or an older one: programs notice nothing")
-	command.DurationVar(flags, &f.connect, "connect-timeout", 10*time.Second, "how long is waited for a server")
-	flags.StringVar(&f.cacheDir, "cache-dir", "", "also remember blocks on this machine's disk, in this directory")
-	flags.Var(&f.cacheSize, "cache-size", "how much of the disk --cache-dir may take, at least 16MiB")
-	flags.Var(&f.memory, "memory-cache", "how much memory is used to remember blocks")
+	command.DurationVar(flags, &f.connect, "connect-timeout", 10*time.Second, "how long to wait for a server")
+	flags.StringVar(&f.cacheDir, "cache-dir", cacheAuto, "directory of a cache for blocks on this machine's disk; auto: $CACHE_DIRECTORY, /var/cache/globalfs or, of other users than root, ~/.cache/globalfs, only for blocks that are far away; none: no cache")
+	flags.Var(&f.cacheSize, "cache-size", "size limit of --cache-dir, at least 16MiB; with auto also a tenth of the free space")
+	flags.Var(&f.memory, "memory-cache", "size limit of the cache for blocks in memory")
 	flags.BoolVar(&f.linearizable, "linearizable", false, "linearizable reads: each read observes all operations that completed before it on any mount")
 	flags.BoolVar(&f.sync, "sync", false, "order each write before it is answered, instead of at close, fsync or after 0.2s (always so with --linearizable, and with --supervise outside of directories that --delegate holds)")
-	flags.BoolVar(&f.delegate, "delegate", false, "hold directories that are made through this mount exclusively, and answer changes in them before the servers have ordered them; fsync and 'globalfs sync' wait for the order; with --supervise no answered change is lost if the process dies (not with --sync and --linearizable)")
+	flags.BoolVar(&f.delegate, "delegate", false, "hold directories in which only this mount works exclusively, and answer changes in them before the servers have ordered them; fsync and 'globalfs sync' wait for the order; with --supervise no answered change is lost if the process dies (not with --sync and --linearizable)")
 	flags.BoolVar(&f.supervised, "supervise", false, "start another process for the mount if the one that serves it dies; needs Linux 6.9")
-	flags.StringVar(&f.logFile, "log-file", "", "where the process in the background logs to (default: /var/log/globalfs.log, or of other users than root ~/.local/state/globalfs/mount.log)")
+	flags.StringVar(&f.logFile, "log-file", "", "log of the process in the background (default: /var/log/globalfs.log, or of other users than root ~/.local/state/globalfs/mount.log)")
 	flags.StringVar(&f.output, "output", "text", "text or json: the result when the tree can be used")
 	command.Choice(cmd, flags, "output", "text", "json")
 	flags.StringVar(&f.scraped, "metrics", "", "serve /metrics at this address, such as 127.0.0.1:9465 (no authentication)")
 	flags.StringVar(&f.profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
 	return cmd
 }
+
+// Values of --cache-dir that are no directories.
+const (
+	cacheAuto = "auto"
+	cacheNone = "none"
+)
 
 // ignored are options that mount(8) and systemd use for themselves.
 var ignored = map[string]bool{
@@ -141,6 +148,9 @@ func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) e
 	if err != nil {
 		return err
 	}
+	if topology.CheckAddress(args[0]) != nil && topology.CheckAddress(args[1]) == nil {
+		return command.UsageError(fmt.Errorf("mount: give the SERVERs before the DIR: 'globalfs mount %s %s'", args[1], args[0]))
+	}
 	servers, subdir, _ := strings.Cut(args[0], ":/")
 	f.subdir = subdir
 	if err := f.check(cmd.Context(), strings.Split(servers, ","), dir); err != nil {
@@ -174,11 +184,19 @@ func (f *mountFlags) check(ctx context.Context, servers []string, dir string) er
 	if f.delegate && (f.sync || f.linearizable) {
 		return command.UsageError(errors.New("--delegate answers changes before they are ordered: it cannot be used with --sync or --linearizable"))
 	}
+	if f.cacheDir != "" && int64(f.cacheSize) < diskcache.MinBytes {
+		return command.InputError(fmt.Errorf("--cache-size %s: give at least %s", size(uint64(f.cacheSize)), size(diskcache.MinBytes)))
+	}
 	if serve.IsHeld() { // another process of this command has checked, and the mount exists
 		return nil
 	}
 	if f.takeOver {
 		if err := checkMounted(dir); err != nil {
+			return err
+		}
+	}
+	if !f.takeOver { // during a takeover the earlier process has the addresses open
+		if err := checkHTTP(f.scraped, f.profiler); err != nil {
 			return err
 		}
 	}

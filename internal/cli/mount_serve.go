@@ -35,6 +35,9 @@ func (f *mountFlags) serve(ctx context.Context, servers []string, dir string, ou
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
+	if err := a.CheckReach(); err != nil {
+		return command.InputError(err)
+	}
 	m, end, err := f.mount(ctx, a, dir, logger)
 	if err != nil {
 		return err
@@ -227,7 +230,11 @@ func (f *mountFlags) client(ctx context.Context, a *daemon.Access, before predec
 	if err != nil {
 		return nil, nil, err
 	}
-	disk, err := f.disk(a, before.state != nil, logger)
+	region := topology.Region(f.region)
+	if region == "" {
+		region = a.Region()
+	}
+	disk, err := f.disk(a, region, before.state != nil, logger)
 	if err != nil {
 		return nil, nil, errors.Join(err, objects.Close())
 	}
@@ -238,12 +245,8 @@ func (f *mountFlags) client(ctx context.Context, a *daemon.Access, before predec
 		}
 		return err
 	}
-	region := topology.Region(f.region)
-	if region == "" {
-		region = a.Region()
-	}
 	c, err := a.Client(daemon.ClientConfig{
-		Region: region, CacheBytes: int(f.memory), Disk: disk, Objects: objects, Linearizable: f.linearizable, Hard: f.hard, CacheNames: true, Delegate: f.delegate, Journal: before.journal, Resume: before.state, Timeout: f.timeout,
+		Region: region, CacheBytes: int(f.memory), Disk: disk, DiskFar: f.cacheDir == cacheAuto, Objects: objects, Linearizable: f.linearizable, Hard: f.hard, CacheNames: true, Delegate: f.delegate, Journal: before.journal, Resume: before.state, Timeout: f.timeout,
 	})
 	if err != nil {
 		return nil, nil, errors.Join(command.InputError(err), closeStores())
@@ -260,7 +263,13 @@ func (f *mountFlags) client(ctx context.Context, a *daemon.Access, before predec
 }
 
 // disk opens the cache on disk. During a takeover the earlier process has the cache open.
-func (f *mountFlags) disk(a *daemon.Access, takesOver bool, logger *slog.Logger) (*diskcache.Cache, error) {
+func (f *mountFlags) disk(a *daemon.Access, home topology.Region, takesOver bool, logger *slog.Logger) (*diskcache.Cache, error) {
+	switch f.cacheDir {
+	case cacheNone, "":
+		return nil, nil
+	case cacheAuto:
+		return attach.OpenDefaultDiskCache(int64(f.cacheSize), a.Cluster(), home, logger), nil
+	}
 	cache, err := attach.OpenDiskCache(f.cacheDir, int64(f.cacheSize), a.Cluster(), logger)
 	if err != nil && takesOver {
 		logger.Warn("going without the cache on disk until the next start", "error", err)

@@ -36,10 +36,11 @@ func newPlace() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "place PATH",
 		Short: "Choose the region of a directory and of its new entries",
-		Long: `place gives a directory of a mounted tree a region: what is made in it from now on is kept there, and so is, in time, what
-is there already, unless --no-move says otherwise. It goes on in the background, while everything in it
-can be used, and inode numbers stay as they are. Only the owner of the directory, or root, may place it.
-The roots of the tree and of regions need --force: the rule concerns everybody, and a move brings all that is in them.`,
+		Long: `place gives a directory of a mounted tree a region. New entries are made in that region. Existing entries move there in the background,
+unless you give --no-move. All files can be used meanwhile, and inode numbers do not change. Only the owner of the directory, or root, may
+place it.
+
+The root of the tree and those of the regions need --force: their rule affects all users, and a move brings all their contents.`,
 		Example: `  globalfs place --region eu-west-1 --wait ~/globalfs/projects/eu
   globalfs place --region global ~/globalfs/shared
   globalfs place --spread us-west-2,us-east-1,eu-west-1 --mkdir ~/globalfs/scratch

@@ -17,7 +17,7 @@ func makeDirectory(ctx context.Context, path string, wanted bool) error {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && !info.IsDir():
-		return fmt.Errorf("%s: not a directory: place the one that it is in", path)
+		return fmt.Errorf("%s: not a directory: place the directory that contains it", path)
 	case err == nil || !errors.Is(err, fs.ErrNotExist):
 		return err
 	case !wanted:

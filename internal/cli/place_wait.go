@@ -118,8 +118,10 @@ func (r *movedTree) String() string {
 		return r.Path + ": nothing is left to move"
 	}
 	if r.Total > r.Moved {
-		return fmt.Sprintf("%s: nothing is left to move: of %d inodes, %d were moved to %s while this command looked; the others followed, or were there before",
-			r.Path, r.Total, r.Moved, r.Target)
+		return fmt.Sprintf("%s: nothing is left to move to %s (last count: %d of %d inodes)", r.Path, r.Target, r.Moved, r.Total)
+	}
+	if r.Total > 0 {
+		return fmt.Sprintf("%s: nothing is left to move: inodes moved to %s: %d", r.Path, r.Target, r.Moved)
 	}
 	return fmt.Sprintf("%s: nothing is left to move: at least %d inodes were moved to %s", r.Path, r.Moved, r.Target)
 }

@@ -21,9 +21,9 @@ func TestMoveProgress(t *testing.T) {
 	total.Store(1202)
 	m.last.Store(&mount.Task{Target: "eu", Moved: 400})
 	require.Equal(t, progress.State{Doing: "d: moving to eu", Unit: "inodes", Done: 400, Total: 1202}, m.state(t.Context()))
-	require.Equal(t, "d: nothing is left to move: of 1202 inodes, 400 were moved to eu while this command looked; the others followed, or were there before",
+	require.Equal(t, "d: nothing is left to move to eu (last count: 400 of 1202 inodes)",
 		m.done().String())
 	m.last.Store(&mount.Task{Target: "eu", Moved: 1300, Paused: true}) // entries were added meanwhile
 	require.Equal(t, progress.State{Doing: "d: moving to eu (paused)", Unit: "inodes", Done: 1300, Total: 1300}, m.state(t.Context()))
-	require.Equal(t, "d: nothing is left to move: at least 1300 inodes were moved to eu", m.done().String())
+	require.Equal(t, "d: nothing is left to move: inodes moved to eu: 1300", m.done().String())
 }

@@ -25,8 +25,8 @@ func newRestore(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore",
 		Short: "Make a new cluster from a backup",
-		Long: `restore makes the data of a new cluster from a backup: 'restore metadata' on the host of each server before the servers start for the first
-time, then 'restore blocks' once, when they run. The new cluster has another identity: mounts of the old one do not go on with it.`,
+		Long: `restore makes the data of a new cluster from a backup. Run 'restore metadata' on the host of each server before the servers start for the first
+time. When they run, run 'restore blocks' once. The new cluster has another identity: mounts of the old cluster do not work with it.`,
 		Example: `  globalfs restore metadata --from /backups/prod --config cluster.yaml
   globalfs restore blocks --from /backups/prod --config cluster.yaml`,
 	}
@@ -40,11 +40,12 @@ func newRestoreMetadata() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "metadata --from REPOSITORY",
 		Short: "Make the data directories of the servers of a new cluster",
-		Long: `metadata writes the metadata of a backup into the data directories of servers that have not started yet, as the cluster file names them.
-The file must name the same regions in the same order as the cluster of the backup; their servers may be on other hosts. Run it on the
-host of each server with --server; without --server it makes the directories of all servers here.
-A directory that is not empty is refused.
-Etcd must have no description of the cluster: 'globalfs admin forget' deletes that of a lost cluster.`,
+		Long: `metadata writes the metadata of a backup into the data directories of servers that have not started yet. The cluster file names the directories.
+Run it on the host of each server with --server. Without --server it makes the directories of all servers here. It refuses a directory
+that is not empty.
+
+The cluster file must name the same regions as the backup, in the same order. The servers may be on other hosts.
+etcd must have no description of the cluster: 'globalfs admin forget' deletes that of a lost cluster.`,
 		Example: `  globalfs restore metadata --from /backups/prod --config cluster.yaml --server us-west-2a
   globalfs restore metadata --from /backups/prod --config cluster.yaml --backup 20261123T050000.000Z`,
 		Args: noRestoreArguments,
@@ -70,8 +71,8 @@ Etcd must have no description of the cluster: 'globalfs admin forget' deletes th
 				}
 			}
 			return f.report(cmd, f.from, "is restored: start the servers, then run 'globalfs restore blocks'", func(r *backup.Repository, meter *progress.Meter) (*backup.Report, error) {
-				mark := backup.Mark{File: daemon.RestoredFile, Incomplete: daemon.RestoreIncomplete}
-				return r.RestoreMetadata(cmd.Context(), f.id, plan, dirs, mark, backup.Options{Progress: meter})
+				mark := backup.Mark{File: daemon.RestoredFile, Incomplete: daemon.RestoreIncomplete, Added: daemon.RestoredPartitionsFile}
+				return r.RestoreMetadata(cmd.Context(), f.id, file.Spec, dirs, mark, backup.Options{Progress: meter})
 			})
 		},
 	}
@@ -87,9 +88,9 @@ func newRestoreBlocks(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "blocks --from REPOSITORY",
 		Short: "Put the blocks of a backup into the storage of the new cluster",
-		Long: `blocks puts the blocks of a backup into the storage of the cluster that was restored from it, which must run. The cluster
-knows its backup: newer ones in the repository do not matter. Until it is done, files with blocks that are missing cannot be read.
-It can be repeated: blocks that are there stay as they are.`,
+		Long: `blocks copies the blocks of a backup into the storage of the cluster that was restored from it. The cluster must run. The cluster
+knows its backup, also if the repository has newer ones. Until the command is done, files with missing blocks cannot be read.
+You can repeat it: it does not copy blocks that are there.`,
 		Example: `  globalfs restore blocks --from /backups/prod --config cluster.yaml`,
 		Args:    noRestoreArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

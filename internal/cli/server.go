@@ -29,8 +29,8 @@ func newServer(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "server NAME",
 		Short: "Run one server of a cluster",
-		Long: `server runs the server NAME of the cluster that the file describes: its replicas and its storage node. It runs until it gets
-SIGINT or SIGTERM. Files are served without etcd; the server asks etcd when it starts, and learns of changes from it.`,
+		Long: `server runs the server NAME of the cluster that the cluster file describes: its replicas and its storage server. It runs until it gets
+SIGINT or SIGTERM. A server needs etcd when it starts, and learns of changes of the cluster from it. Files are served also without etcd.`,
 		Example: `  globalfs server us-west-2a --config /etc/globalfs/cluster.yaml
   globalfs server us-west-2a --config cluster.yaml --data-dir /data --metrics 127.0.0.1:9464`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -113,17 +113,17 @@ func (f *serverFlags) run(ctx context.Context, name string, out io.Writer, logge
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
+	var checks laterHandler
+	stopHTTP, err := serveHTTP("--metrics", f.metrics, &checks)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopHTTP()) }()
 	s, err := daemon.StartServer(ctx, daemon.ServerConfig{File: file, Name: name, Listen: f.listen, Build: command.Version(), Logger: logger})
 	if err != nil {
 		return err
 	}
-	stopMetrics, err := serveHTTP("--metrics", f.metrics, health(s))
-	if err != nil {
-		ctx, cancel := context.WithCancel(ctx)
-		cancel()
-		return errors.Join(err, s.Run(ctx)) // which closes it
-	}
-	defer func() { err = errors.Join(err, stopMetrics()) }()
+	checks.set(health(s))
 	fmt.Fprintf(out, "ready: server %s at %s\n", name, s.Address())
 	notifyReady()
 	return s.Run(ctx)

@@ -26,17 +26,22 @@ func newStatus(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of a cluster on one screen",
-		Long: `status asks all servers. It prints each problem in one line, then servers, partitions with their leaders and how far replicas are
-behind, storage and repair. With --storage it adds the blocks of each storage server and the results of repair and scrub.
+		Long: `status asks all servers. It prints each problem in one line. Then it prints the servers, and the partitions with their leaders and the
+number of entries that each replica is behind. With --storage it adds the blocks of each storage server and the results of repair and scrub.
 
-A problem has a level and a code. ERR: files are not served, or data is lost or wrong. WARN: files are served, with less redundancy.
-INFO: it ends by itself, as after the start of a server. Problems that follow from another one, such as a partition without the replica
-of a server that is down, are shown with --verbose only, as are the errors that servers report. -o json has all of it.
+A problem has a level and a code:
 
-Exit codes: 0 healthy (no problem above INFO), 5 not healthy, 1 no server answers. Before you stop the next server of a rolling
-restart, wait until 'globalfs status --settled' exits with 0: it fails also while there is an INFO line.
+  ERR   files are not served, or data is lost or wrong
+  WARN  files are served, with less redundancy
+  INFO  it ends by itself, for example after the start of a server
 
-Colours are used on a terminal only, and not if the environment variable NO_COLOR is set.`,
+With --verbose it also prints problems that follow from another one (a server is down, and so is its replica of a partition), and the
+errors that servers report, and the kind of the connections between servers. -o json contains everything.
+
+Exit codes: 0 healthy (no problem above INFO), 5 not healthy, 1 no server answers. In a rolling restart, wait until
+'globalfs status --settled' exits with 0 before you stop the next server. With --settled an INFO line is a failure, too.
+
+It uses colours on a terminal only, and not if the environment variable NO_COLOR is set.`,
 		Example: `  globalfs status --config cluster.yaml
   globalfs status --servers 10.1.0.1:7420 --certs certs --watch
   globalfs status --settled
@@ -44,6 +49,9 @@ Colours are used on a terminal only, and not if the environment variable NO_COLO
   globalfs status -o json | jq -r '.problems[] | .level + " " + .code + " " + .text'`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if watch && output == "json" {
+				return command.UsageError(errors.New("--watch draws a screen: give --watch or --output json"))
+			}
 			logger, err := logging.logger()
 			if err != nil {
 				return err
@@ -69,12 +77,12 @@ Colours are used on a terminal only, and not if the environment variable NO_COLO
 	}
 	access.register(cmd)
 	outputFlag(cmd, &output)
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again, until Ctrl-C")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the state repeatedly, until Ctrl-C")
 	cmd.Flags().BoolVar(&view.storage, "storage", false, "also show the storage servers in detail, which json always has")
-	cmd.Flags().BoolVarP(&view.verbose, "verbose", "v", false, "also show problems that follow from others, and the errors that servers report")
+	cmd.Flags().BoolVarP(&view.verbose, "verbose", "v", false, "also show problems that follow from others, the errors that servers report, and the kind of the connections between servers")
 	cmd.Flags().BoolVar(&settled, "settled", false, "exit with 5 also while a server still has something to do after its start")
-	command.DurationVar(cmd.Flags(), &every, "every", 2*time.Second, "with --watch: how often")
-	command.DurationVar(cmd.Flags(), &wait, "wait", 0, "wait until nothing is wrong, at most that long; with --settled also until there is no INFO line")
+	command.DurationVar(cmd.Flags(), &every, "every", 2*time.Second, "with --watch: time between two looks")
+	command.DurationVar(cmd.Flags(), &wait, "wait", 0, "wait at most that long until there is no problem; with --settled also until there is no INFO line")
 	return cmd
 }
 

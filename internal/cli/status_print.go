@@ -21,6 +21,9 @@ type statusView struct {
 func (v statusView) write(out io.Writer, h *daemon.Health) error {
 	v.problems(out, h)
 	err := printServers(out, h)
+	if err == nil && v.verbose {
+		printLinks(out, h.Servers)
+	}
 	if err == nil && v.storage {
 		err = printStorage(out, h.Servers)
 	}
@@ -90,6 +93,9 @@ func printServers(out io.Writer, h *daemon.Health) error {
 		if p.Region == "" {
 			kind = "global"
 		}
+		if p.State != "" {
+			kind += ", " + p.State
+		}
 		data, dropped := "-", "-"
 		if p.Data != nil {
 			data, dropped = size(p.Data.Bytes), size(p.Data.DroppedBytes)
@@ -108,6 +114,20 @@ func printServers(out io.Writer, h *daemon.Health) error {
 		fmt.Fprintln(w)
 	}
 	return w.Flush()
+}
+
+// printLinks prints how the servers are connected: tcp, or shm on one host.
+func printLinks(out io.Writer, servers []daemon.ServerHealth) {
+	for _, s := range servers {
+		if len(s.Links) == 0 {
+			continue
+		}
+		fmt.Fprintf(out, "\nconnections to %s:", s.Name)
+		for _, l := range s.Links {
+			fmt.Fprintf(out, " %s (%s)", l.Peer, l.Fabric)
+		}
+		fmt.Fprintln(out)
+	}
 }
 
 func printStorageOf(w io.Writer, s *daemon.StorageServer) {

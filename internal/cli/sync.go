@@ -16,13 +16,12 @@ func newSync() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "sync [DIR]",
-		Short: "Wait until all that a mount has written and seen survives a loss of power",
-		Long: `sync returns when a majority of the servers of each partition has on disk everything that the mount at DIR (default: the working
-directory) has written and seen until now. It does for a whole mount what fsync(2) does for a file. sync(1), sync(2) and syncfs(2) do not:
+		Short: "Wait until all updates of a mount survive a loss of power",
+		Long: `sync waits until all updates that the mount at DIR (default: the working directory) has written and seen are on the disks of a majority of the
+servers of each partition. It does for a whole mount what fsync(2) does for a file. sync(1), sync(2) and syncfs(2) do not:
 Linux does not pass them on to FUSE file systems of this kind.
 
-Exit code 1: it is not known to be on disk. ETIMEDOUT says that too few servers answer, EIO that a loss of power may have taken
-something already.`,
+Exit code 1: the updates may not be on disk. ETIMEDOUT: too few servers answer. EIO: a loss of power may have lost an update.`,
 		Example: `  globalfs sync /mnt/globalfs
   cp -r project /mnt/globalfs/ && globalfs sync /mnt/globalfs && echo safe
   globalfs sync --output json /mnt/globalfs | jq .seconds`,

@@ -17,8 +17,8 @@ func newToken() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token [PATH]",
 		Short: "Print a causality token of a mount, for 'globalfs wait' on another one",
-		Long: `token prints a short text that stands for all that the mount at PATH (default: the working directory) has written and
-seen until now. After 'globalfs wait' with this token at another mount, that mount shows all of it.`,
+		Long: `token prints a short text that stands for all updates that the mount at PATH (default: the working directory) has written and
+seen until now. Pass it to 'globalfs wait' on another mount: when that command returns, the other mount shows all of them.`,
 		Example: `  globalfs token /mnt/oregon
   ssh ireland globalfs wait "$(globalfs token /mnt/oregon)" /mnt/globalfs`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -49,9 +49,8 @@ func newWait() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait TOKEN [PATH]",
 		Short: "Block until a mount has applied every update covered by a token",
-		Long: `wait returns when the mount at PATH (default: the working directory) shows all that TOKEN stands for: 'globalfs token'
-has printed it on another mount. It needs permission to write at PATH, and a second more than the servers do, for
-what the kernel remembers.`,
+		Long: `wait returns when the mount at PATH (default: the working directory) shows all updates of TOKEN, which 'globalfs token' has printed on
+another mount. It needs permission to write at PATH. It waits a second longer than the servers need, for the caches of the kernel.`,
 		Example: `  globalfs wait BAECBwA /mnt/globalfs && make -C /mnt/globalfs/project
   globalfs wait --timeout 5s "$TOKEN"`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -71,7 +70,7 @@ what the kernel remembers.`,
 			return command.PrintJSON(cmd.OutOrStdout(), map[string]float64{"seconds": time.Since(began).Seconds()})
 		},
 	}
-	command.DurationVar(cmd.Flags(), &timeout, "timeout", time.Minute, "then the command fails")
+	command.DurationVar(cmd.Flags(), &timeout, "timeout", time.Minute, "time limit of the wait; then the command fails")
 	quietOutputFlag(cmd, &output)
 	return cmd
 }

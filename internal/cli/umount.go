@@ -19,8 +19,8 @@ func newUmount() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "umount DIR",
 		Short: "Unmount a tree",
-		Long: `umount waits as 'globalfs sync' does, then unmounts DIR, and the process that serves it ends. If programs use files there it fails;
-with --force these get errors, and nothing is waited for.`,
+		Long: `umount waits as 'globalfs sync' does, then unmounts DIR, and the process that serves the mount ends. If programs use files there, umount
+fails. With --force it does not wait, and these programs get errors.`,
 		Example: `  globalfs umount /mnt/globalfs
   globalfs umount --force /mnt/globalfs`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -45,7 +45,7 @@ with --force these get errors, and nothing is waited for.`,
 			return command.PrintJSON(cmd.OutOrStdout(), map[string]string{"unmounted": dir})
 		},
 	}
-	cmd.Flags().BoolVarP(&force, "force", "f", false, "also if it is in use, or the process that serves it does not answer")
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "unmount also if DIR is in use, or if the process that serves the mount does not answer")
 	quietOutputFlag(cmd, &output)
 	return cmd
 }

@@ -28,7 +28,7 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of the program and of its formats",
-		Long: `version prints the version, the commit and the Go version of this program, the version of the commands that servers and
+		Long: `version prints the version, the commit and the Go version of this program. It also prints the version of the commands that servers and
 clients exchange and keep in their logs, and the version of the metadata on disk. A server refuses metadata of another version.`,
 		Example: `  globalfs version
   globalfs version -o json | jq -r .commit`,

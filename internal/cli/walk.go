@@ -66,6 +66,9 @@ func (w *walk) of(ctx context.Context, path string) (*usage, error) {
 	if err != nil {
 		return nil, explain(path, err)
 	}
+	if err := checkOnMount(ctx, path); err != nil {
+		return nil, err
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(walkers)
 	root := w.visit(ctx, g, path, stat, 0)

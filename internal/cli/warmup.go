@@ -23,11 +23,11 @@ func newWarmup() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "warmup PATH...",
 		Short: "Read files into the caches of this machine",
-		Long: `warmup reads each PATH with all below it, so that programs find the contents in the caches of this machine: in the memory of the kernel and
-of the mount, and on the disk of 'globalfs mount --cache-dir', which keeps them after the mount has ended. It reads several files at a time. Files that cannot
-be read are left out and named at the end, other file systems below PATH are left out.
+		Long: `warmup reads each PATH with all below it into the caches of this machine: the memory of the kernel, the memory of the mount, and the disk of
+'globalfs mount --cache-dir', which keeps them after the mount has ended. It reads several files at a time. It names unreadable files at the
+end, and leaves out other file systems below PATH.
 
-Contents that do not fit the caches displace each other: --cache-size of the mount bounds those on the disk.`,
+The caches keep only what fits: --cache-size of the mount bounds the disk cache.`,
 		Example: `  globalfs warmup ~/globalfs/datasets/train
   globalfs warmup -o json ~/globalfs/projects | jq .bytes`,
 		Args: somePaths("warmup"),

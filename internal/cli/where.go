@@ -18,9 +18,9 @@ func newWhere() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "where PATH...",
-		Short: "Show where files and directories are kept, and why",
-		Long: `where shows, for each PATH on a mounted tree, the region and the partition that keep it, the servers of
-its replicas, which of them leads, why it is there, the rule for what is made in it, and how far a move has come.`,
+		Short: "Show the region of files and directories, and the reason",
+		Long: `where shows for each PATH on a mounted tree: the region and the partition, the servers of its replicas with the leader, the reason of the
+placement, the rule for new entries, and the progress of a move.`,
 		Example: `  globalfs where ~/globalfs/projects
   globalfs where --output json ~/globalfs/projects/* | jq -r '.[] | .region + " " + .path'`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -86,7 +86,7 @@ func servers(w *mount.Where) string {
 	for i, r := range w.Replicas {
 		names[i] = r.Server
 		if r.Server == w.Leader {
-			names[i] += " (leads)"
+			names[i] += " (leader)"
 		}
 	}
 	return strings.Join(names, ", ")

@@ -6,8 +6,11 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/client/route"
+	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/topology"
 )
 
 // parallel bounds the blocks that one operation moves at a time.
@@ -16,20 +19,26 @@ const parallel = 8
 // Blocks are the stores of the partitions' blocks.
 type Blocks struct {
 	common
-	stores   []*written    // by partition
+	stores   route.ByPartition[*written]
 	bringing chan struct{} // holds a token for each block on its way after its file
 }
 
 func newBlocks(c common) *Blocks {
 	b := &Blocks{common: c, bringing: make(chan struct{}, parallel)}
-	for i := range c.cfg.Cluster.Partitions {
-		w := &written{Store: c.cfg.Blocks(c.cfg.Cluster.Partitions[i].ID)}
-		if c.cfg.Resume != nil {
+	b.grow(c.cfg.Cluster)
+	return b
+}
+
+// grow makes the stores of all partitions of a cluster.
+func (b *Blocks) grow(cluster *topology.Cluster) {
+	err := b.stores.Grow(len(cluster.Partitions), func(i int) (*written, error) {
+		w := &written{Store: b.cfg.Blocks(uint16(i))}
+		if b.cfg.Resume != nil {
 			w.puts.Store(1) // the previous client may have put blocks that it has not synced
 		}
-		b.stores = append(b.stores, w)
-	}
-	return b
+		return w, nil
+	})
+	invariant.Check(err == nil, "stores of blocks: %v", err)
 }
 
 // BlockStore returns the store of a partition's blocks, in all its regions.
@@ -37,7 +46,7 @@ func (b *Blocks) BlockStore(partition uint16) (block.Store, error) {
 	if err := b.has(partition); err != nil {
 		return nil, err
 	}
-	return b.stores[partition], nil
+	return b.stores.All()[partition], nil
 }
 
 // HasBlock reports whether a block of a file in a partition can be read.
@@ -106,7 +115,7 @@ func isFinal(err error) bool {
 // does not have the block or does not answer, it reads from the store of the partition that had the file when
 // the block was written. It returns the partition of the store that gave the block.
 func (b *Blocks) read(ctx context.Context, partition uint16, id posix.BlockID, into []byte) (data []byte, from uint16, err error) {
-	data, err = b.stores[partition].Get(ctx, id, into[:0:len(into)])
+	data, err = b.stores.All()[partition].Get(ctx, id, into[:0:len(into)])
 	if err == nil || ctx.Err() != nil {
 		return data, partition, err
 	}
@@ -114,7 +123,7 @@ func (b *Blocks) read(ctx context.Context, partition uint16, id posix.BlockID, i
 	if b.has(from) != nil || from == partition {
 		return nil, partition, err
 	}
-	data, there := b.stores[from].Get(ctx, id, into[:0:len(into)])
+	data, there := b.stores.All()[from].Get(ctx, id, into[:0:len(into)])
 	if there != nil && !errors.Is(err, block.ErrNotFound) {
 		return nil, partition, err
 	}
@@ -134,7 +143,7 @@ func (b *Blocks) bring(partition uint16, id posix.BlockID, data []byte) {
 		defer func() { <-b.bringing }()
 		ctx, cancel := context.WithTimeout(life, b.cfg.Timeout)
 		defer cancel()
-		if err := b.stores[partition].Put(ctx, copied); err != nil {
+		if err := b.stores.All()[partition].Put(ctx, copied); err != nil {
 			b.notices.Debug("a block of a file that has moved could not be brought to it: readers fetch it from where it is",
 				"partition", partition, "block", id, "error", err)
 		}

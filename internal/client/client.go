@@ -46,8 +46,8 @@ type Config struct {
 	// CacheNames caches names and attributes as long as a replica reports the changes of their partition.
 	// Lookups of known names then need no call. A linearizable client caches neither.
 	CacheNames bool
-	// Delegate lets the client hold the directories that it makes: it answers changes there before the
-	// servers have ordered them (package delegate). A linearizable client holds none.
+	// Delegate lets the client hold the directories that it makes or works in alone: it answers changes there
+	// before the servers have ordered them (package delegate). A linearizable client holds none.
 	Delegate bool
 	// Journal keeps what the client has answered and the servers have not ordered: the client that resumes
 	// this one after the death of its process sends it (package journal). The zero Journal keeps nothing.
@@ -189,7 +189,15 @@ func (c *Client) At(ino posix.Ino) (partition uint16, ok bool) {
 
 // Update gives the client the current description of its cluster, for example after the replacement of
 // replicas. Operations under way continue, and use the new replicas in their next round.
-func (c *Client) Update(cluster *topology.Cluster) { c.router.SetCluster(cluster) }
+func (c *Client) Update(cluster *topology.Cluster) {
+	c.Blocks.grow(cluster)
+	c.leases.grow(cluster)
+	c.router.SetCluster(cluster) // last: an operation goes to a partition that the router knows
+}
+
+// Outdated receives when the client has met a partition that its description of the cluster lacks: it needs a
+// newer one (Update).
+func (c *Client) Outdated() <-chan struct{} { return c.router.Outdated() }
 
 // Timeout returns the bound of one operation. If the client is hard, it is the bound of the work after the
 // end of the caller's context.

@@ -233,9 +233,10 @@ func TestPartsAreStoredAhead(t *testing.T) {
 		for i := range 3 {
 			data := bytes.Repeat([]byte{byte('a' + i)}, 10_000+i)
 			want = append(want, data...)
-			s, err := c.Stage(t.Context(), f, data)
+			draft := block.NewDraft(data)
+			s, err := c.Stage(t.Context(), f, draft)
 			require.NoError(t, err)
-			all = append(all, client.Part{Data: data, Staged: s})
+			all = append(all, client.Part{Data: draft, Staged: s})
 		}
 		all[1].Staged.Drop()
 		all[1].Staged = nil
@@ -274,7 +275,7 @@ func TestPartsAreStoredAhead(t *testing.T) {
 		n.Blocks.Fail(block.ErrNoSpace)
 		_, err := c.WriteParts(t.Context(), root, client.Write{Ino: f}, all)
 		require.ErrorIs(t, err, posix.ENOSPC, "the second part")
-		_, err = c.Stage(t.Context(), f, []byte("x"))
+		_, err = c.Stage(t.Context(), f, block.NewDraft([]byte("x")))
 		require.ErrorIs(t, err, posix.ENOSPC)
 		_, err = c.WriteParts(t.Context(), root, client.Write{Ino: f, Offset: posix.MaxSize}, all)
 		require.ErrorIs(t, err, posix.EFBIG)

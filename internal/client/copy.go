@@ -118,7 +118,7 @@ func (c *Copier) copyExtents(ctx context.Context, from, target uint16, extents [
 			if err != nil {
 				return fmt.Errorf("block %v: %w", e.Block, err)
 			}
-			return c.blocks.stores[target].Put(ctx, block.New(e.Block, data))
+			return c.blocks.stores.All()[target].Put(ctx, block.New(e.Block, data))
 		})
 	}
 	return g.Wait()

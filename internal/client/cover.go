@@ -23,7 +23,7 @@ func (c *Client) CatchUp(ctx context.Context, most time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	all := true
-	for _, h := range c.leases.held {
+	for _, h := range c.leases.held.All() {
 		all = c.leases.catchUp(ctx, h) && all
 	}
 	return all
@@ -105,7 +105,7 @@ type StreamState struct {
 
 // streams returns the streams of all partitions that the client has watched.
 func (l *leases) streams() (all []StreamState) {
-	for _, h := range l.held {
+	for _, h := range l.held.All() {
 		h.mu.Lock()
 		s := StreamState{Partition: h.id}
 		var ok bool
@@ -140,7 +140,7 @@ func (l *leases) resume(all []StreamState) {
 // watchOn starts the watchers of the streams that others rely on.
 func (l *leases) watchOn() {
 	now := time.Now()
-	for _, h := range l.held {
+	for _, h := range l.held.All() {
 		h.mu.Lock()
 		if h.until.After(now) && !h.runs {
 			h.runs = true

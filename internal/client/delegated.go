@@ -87,47 +87,73 @@ func (r *router) Update(ctx context.Context, cmd *meta.Command, to route.Target)
 	if a, repeated := d.repeated(ctx, cmd); repeated {
 		return a, nil
 	}
-	switch {
-	case d.isIdle():
-	case to.Several():
-		if err := d.yield(ctx, cmd); err != nil {
-			return route.Answer{}, err
+	for {
+		turns := d.gate.count()
+		switch {
+		case d.isIdle():
+		case to.Several():
+			if err := d.yield(ctx, cmd); err != nil {
+				return route.Answer{}, err
+			}
+		default:
+			if a, done, err := d.update(ctx, cmd); done || err != nil {
+				return a, err
+			}
 		}
-	default:
-		if a, done, err := d.update(ctx, cmd); done || err != nil {
-			return a, err
+		if entered, err := d.gate.enter(ctx, turns); err != nil {
+			return route.Answer{}, d.router.Outcome(err)
+		} else if entered {
+			break
 		}
 	}
+	defer d.gate.leave()
+	a, done, err := route.Answer{}, false, error(nil)
 	if isMkdir(cmd) && !to.Several() {
-		if a, done, err := d.mkdir(ctx, cmd); done {
-			return a, err
-		}
+		a, done, err = d.mkdir(ctx, cmd)
 	}
-	return r.Router.Update(ctx, cmd, to)
+	if !done {
+		a, err = r.Router.Update(ctx, cmd, to)
+	}
+	if err == nil && !to.Several() {
+		d.changed(cmd, &a.Result)
+	}
+	return a, err
 }
 
 // UpdateBuilt is route.Router.UpdateBuilt, or an operation of a log.
 func (r *router) UpdateBuilt(ctx context.Context, ino posix.Ino, build route.Build) (route.Answer, error) {
 	d := r.delegations
+	if d == nil {
+		return r.Router.UpdateBuilt(ctx, ino, build)
+	}
 	if a, repeated := d.repeated(ctx, &meta.Command{Op: meta.OpWrite, Ino: ino}); repeated {
 		return a, nil
 	}
-	if d.covers(ino) {
-		cmd, session, err := build(ino.Partition())
-		if err != nil {
-			return route.Answer{Partition: ino.Partition()}, err
-		}
-		if session == 0 || d.isOf(ino, session) {
-			if a, done, err := d.update(ctx, cmd); done || err != nil {
-				return a, err
+	for {
+		turns := d.gate.count()
+		if d.covers(ino) {
+			cmd, session, err := build(ino.Partition())
+			if err != nil {
+				return route.Answer{Partition: ino.Partition()}, err
+			}
+			if session == 0 || d.isOf(ino, session) {
+				if a, done, err := d.update(ctx, cmd); done || err != nil {
+					return a, err
+				}
 			}
 		}
-	}
-	if !d.isIdle() {
-		if err := d.yield(ctx, &meta.Command{Op: meta.OpWrite, Ino: ino}); err != nil {
-			return route.Answer{}, err
+		if !d.isIdle() {
+			if err := d.yield(ctx, &meta.Command{Op: meta.OpWrite, Ino: ino}); err != nil {
+				return route.Answer{}, err
+			}
+		}
+		if entered, err := d.gate.enter(ctx, turns); err != nil {
+			return route.Answer{}, d.router.Outcome(err)
+		} else if entered {
+			break
 		}
 	}
+	defer d.gate.leave()
 	return r.Router.UpdateBuilt(ctx, ino, build)
 }
 
@@ -194,6 +220,9 @@ func (d *delegations) update(ctx context.Context, cmd *meta.Command) (a route.An
 				return a, false, err
 			}
 		default:
+			if d.acquire(ctx, l, cmd) {
+				continue
+			}
 			return a, false, d.yield(ctx, cmd)
 		}
 	}
@@ -282,6 +311,7 @@ func (d *delegations) wait(ctx context.Context, l *logOf, number uint64) error {
 		moved := l.moved
 		d.mu.Unlock()
 		signal(l.hurry)
+		signal(l.work)
 		var err error
 		select {
 		case <-moved:
@@ -326,6 +356,7 @@ func (d *delegations) yield(ctx context.Context, cmd *meta.Command) error {
 	d.mu.Lock()
 	for _, l := range d.logs {
 		if dirs := l.log.Touching(cmd); len(dirs) > 0 && cmd.Op != meta.OpLock { // a lock changes no file
+			d.wishes.backOff(dirs)
 			d.giveBack(l, dirs)
 		}
 	}
@@ -347,6 +378,10 @@ func (d *delegations) giveBackAll(ctx context.Context) error {
 	if d.isIdle() {
 		return nil
 	}
+	if err := d.beginAsking(ctx); err != nil {
+		return d.router.Outcome(err)
+	}
+	defer d.endAsking()
 	d.mu.Lock()
 	for _, l := range d.logs {
 		d.giveBack(l, l.log.Dirs())

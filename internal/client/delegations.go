@@ -45,8 +45,12 @@ type delegations struct {
 	notice func(kind, text string, args ...any)
 	losses *losses
 
+	gate   gate
+	wishes *wishes
+	asking chan struct{} // has room for one token: of the request for an existing directory
+
 	held   atomic.Int64  // logs
-	freed  atomic.Uint64 // events in which the client has ceased to own inodes
+	freed  atomic.Uint64 // events in which the client has begun or ceased to own inodes
 	counts struct{ logged, recalls, lost, restored atomic.Uint64 }
 
 	mu      sync.Mutex
@@ -104,6 +108,8 @@ type logOf struct {
 	hurry   chan struct{} // has room for one token: a caller waits
 	asking  int           // GUARDED_BY delegations.mu; directories that are being made, or of which the outcome is not known
 	ended   bool          // GUARDED_BY delegations.mu
+	// refilling means that a batch that has landed asks for numbers.
+	refilling bool // GUARDED_BY delegations.mu
 	journaled
 }
 
@@ -112,7 +118,8 @@ func newDelegations(cfg *Config, r *route.Router, l *losses, notice func(kind, t
 		return nil
 	}
 	return &delegations{
-		router: r, cfg: cfg, notice: notice, losses: l, journal: cfg.Journal.Journal, logs: map[uint16]*logOf{}, last: map[uint64]uint64{},
+		router: r, cfg: cfg, notice: notice, losses: l, wishes: newWishes(), asking: make(chan struct{}, 1),
+		journal: cfg.Journal.Journal, logs: map[uint16]*logOf{}, last: map[uint64]uint64{},
 	}
 }
 

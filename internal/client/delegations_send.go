@@ -23,23 +23,21 @@ func (d *delegations) send(life context.Context, l *logOf) {
 			return
 		}
 		d.collect(life, l)
-		for d.sendNext(life, l) {
+		for d.launch(l) {
 		}
-		d.mu.Lock()
-		ended := l.ended
-		d.mu.Unlock()
-		if ended {
+		if d.isOver(l) {
 			return
 		}
 	}
 }
 
-// collect waits for more operations, unless a caller waits for the log.
+// collect waits for more operations, unless a caller waits for the log, or there are enough for a batch.
 func (d *delegations) collect(life context.Context, l *logOf) {
 	d.mu.Lock()
+	_, enough := l.log.Unsent()
 	waiting := l.waiters > 0
 	d.mu.Unlock()
-	if waiting {
+	if waiting || enough {
 		return
 	}
 	timer := time.NewTimer(batchDelay)
@@ -51,51 +49,101 @@ func (d *delegations) collect(life context.Context, l *logOf) {
 	}
 }
 
-// sendNext sends one batch until it is answered, and reports whether there is another one to send at once.
-func (d *delegations) sendNext(life context.Context, l *logOf) bool {
+// launch sends the next batch, and reports whether it has. While others are under way, it sends only one that
+// is full, or for which a caller waits.
+func (d *delegations) launch(l *logOf) bool {
 	d.mu.Lock()
+	_, enough := l.log.Unsent()
+	if l.ended || l.log.Flying() > 0 && !enough && l.waiters == 0 {
+		d.mu.Unlock()
+		return false
+	}
 	x, ok := l.log.Next()
-	ended := l.ended
 	d.mu.Unlock()
-	if !ok || ended {
+	if !ok {
 		return false
 	}
-	c := meta.Command{Op: meta.OpBatch, Data: x.Append(nil)}
-	a, err := d.router.Update(life, &c, route.Partition(l.id).Under(l.log.Session()))
-	var done delegation.Done
-	if err == nil {
-		done, err = delegation.DecodeDone(a.Data)
-	}
-	switch {
-	case err == nil:
-		return d.acknowledge(life, l, &done)
-	case errors.Is(err, posix.EREMOTE):
-		d.lose(l, "the session expired")
-		return false
-	case a.Refused:
-		d.lose(l, "a server refused the batch")
-		return false
-	}
-	return pause.For(life, batchAgain) == nil
+	begun := make(chan struct{})
+	d.router.Go(func(life context.Context) {
+		close(begun)
+		d.fly(life, l, &x)
+	})
+	<-begun // the batches set out in their order
+	return true
 }
 
-// acknowledge applies the answer to a batch.
-func (d *delegations) acknowledge(life context.Context, l *logOf, done *delegation.Done) (more bool) {
+// fly sends a batch until all of its operations are acknowledged, or the log has ended.
+func (d *delegations) fly(life context.Context, l *logOf, x *delegation.Batch) {
+	c := meta.Command{Op: meta.OpBatch, Data: x.Append(nil)}
+	for life.Err() == nil && !d.isOver(l) {
+		a, err := d.router.Update(life, &c, route.Partition(l.id).Under(l.log.Session()))
+		var done delegation.Done
+		if err == nil {
+			done, err = delegation.DecodeDone(a.Data)
+		}
+		switch {
+		case err == nil:
+			if d.acknowledge(life, l, x, &done) {
+				return
+			}
+			d.awaitMove(life, l)
+			continue
+		case errors.Is(err, posix.EREMOTE):
+			d.lose(l, "the session expired")
+			return
+		case a.Refused:
+			d.lose(l, "a server refused the batch")
+			return
+		}
+		_ = pause.For(life, batchAgain) // the loop checks life
+	}
+}
+
+// isOver reports whether a log has ended.
+func (d *delegations) isOver(l *logOf) bool {
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	return l.ended
+}
+
+// awaitMove waits for the answer to an earlier batch.
+func (d *delegations) awaitMove(life context.Context, l *logOf) {
+	d.mu.Lock()
+	moved := l.moved
+	d.mu.Unlock()
+	ctx, cancel := context.WithTimeout(life, batchAgain)
+	defer cancel()
+	select {
+	case <-moved:
+	case <-ctx.Done():
+	}
+}
+
+// acknowledge applies the answer to a batch, and reports whether the batch is not to be sent again.
+func (d *delegations) acknowledge(life context.Context, l *logOf, x *delegation.Batch, done *delegation.Done) (over bool) {
+	d.mu.Lock()
+	if l.ended {
+		d.mu.Unlock()
+		return true
+	}
 	ops, on := l.log.Acknowledge(done)
 	d.journal.Acknowledge(idOf(l), l.log.Acknowledged())
+	over = l.log.Landed(x)
 	d.release(ops)
 	if slices.ContainsFunc(ops, func(o delegation.Op) bool { return o.Return != 0 }) || l.log.Len() == 0 {
 		d.freed.Add(1)
 	}
-	l.oldest = time.Now()
-	close(l.moved)
-	l.moved = make(chan struct{})
-	more = l.log.Len() > 0 && (l.waiters > 0 || l.log.Len() >= delegation.MaxOps)
+	if len(ops) > 0 {
+		l.oldest = time.Now()
+		close(l.moved)
+		l.moved = make(chan struct{})
+	}
 	if l.log.Len() > 0 {
 		signal(l.work)
 	}
-	needs, large := l.log.NeedsNumbers(), l.log.IsLarge()
+	large := l.log.IsLarge()
+	needs := l.log.NeedsNumbers() && !large && !l.refilling
+	l.refilling = l.refilling || needs
 	if on && large {
 		l.log.Reap(d.router.IsHeld, l.now())
 		if l.log.IsLarge() {
@@ -112,24 +160,29 @@ func (d *delegations) acknowledge(life context.Context, l *logOf, done *delegati
 			reason = done.Code.Error()
 		}
 		d.lose(l, reason)
-		return false
+		return true
 	}
-	if needs && !large {
-		if err := d.refill(life, l); err != nil && life.Err() == nil {
-			d.notice("numbers", "a partition gives no inode numbers to this mount: creates wait for the next try", "partition", l.id, "error", err)
-		}
+	if needs {
+		d.refillEarly(life, l)
 	}
-	return more
+	return over
+}
+
+// refillEarly asks for numbers before creates wait for them.
+func (d *delegations) refillEarly(life context.Context, l *logOf) {
+	if err := d.refill(life, l); err != nil && life.Err() == nil {
+		d.notice("numbers", "a partition gives no inode numbers to this mount: creates wait for the next try", "partition", l.id, "error", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l.refilling = false
 }
 
 // hear returns directories that are recalled, until the log ends.
 func (d *delegations) hear(life context.Context, l *logOf) {
 	w := ask.Watching{Linger: recallLinger, Recalls: true}
 	for life.Err() == nil {
-		d.mu.Lock()
-		ended := l.ended
-		d.mu.Unlock()
-		if ended {
+		if d.isOver(l) {
 			return
 		}
 		x, err := d.router.Watch(life, l.id, &w)
@@ -143,6 +196,7 @@ func (d *delegations) hear(life context.Context, l *logOf) {
 		}
 		d.counts.recalls.Add(uint64(len(x.Recalled)))
 		d.mu.Lock()
+		d.wishes.backOff(x.Recalled)
 		if !l.ended {
 			d.giveBack(l, x.Recalled)
 		}

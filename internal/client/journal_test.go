@@ -16,6 +16,7 @@ import (
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
 	"github.com/globalfs/globalfs/internal/client/journal"
+	"github.com/globalfs/globalfs/internal/delegation"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -27,7 +28,7 @@ type mortal struct {
 	client.Caller
 	memory []byte
 	dead   atomic.Bool
-	deaf   atomic.Bool // answers of batches do not reach it
+	deaf   atomic.Bool // answers of batches and of requests for directories do not reach it
 }
 
 var errDead = errors.New("the process is dead")
@@ -38,8 +39,12 @@ func (m *mortal) Call(ctx context.Context, to multicast.ProcessID, request []byt
 	}
 	b, err := m.Caller.Call(ctx, to, request)
 	q, bad := ask.DecodeRequest(request)
-	isBatch := bad == nil && q.Kind == ask.Update && meta.Op(q.Command[0]) == meta.OpBatch
-	if m.dead.Load() || m.deaf.Load() && isBatch {
+	isOfLog := false
+	if bad == nil && q.Kind == ask.Update {
+		op := meta.Op(q.Command[0])
+		isOfLog = op == meta.OpBatch || op == meta.OpDelegate
+	}
+	if m.dead.Load() || m.deaf.Load() && isOfLog {
 		return nil, errDead
 	}
 	return b, err
@@ -125,6 +130,89 @@ func TestDeadClientLosesNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The copy of a directory that existed dies with the process. The next one sends the operations there without
+// it, also if several batches are under way.
+func TestDeadClientOfAnExistingDirectory(t *testing.T) {
+	const more = 3*delegation.MaxOps + 128
+	for name, stop := range map[string]func(*clienttest.Network, *mortal){
+		"before it has sent the log":    func(n *clienttest.Network, _ *mortal) { n.Fail(clienttest.Silent, n.Processes(0, west)...) },
+		"before it has got the answers": func(_ *clienttest.Network, m *mortal) { m.deaf.Store(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, n *clienttest.Network) {
+				c, other := live(t, n, make([]byte, journal.Size), nil), n.Client(t, east)
+				dir := makeDir(t, other, posix.Root, "d")
+				for i := range 4 {
+					a := create(t, other, dir.Ino, fmt.Sprint("old", i))
+					write(t, other, a.Ino, 0, []byte("text"))
+					other.Release(a.Ino)
+				}
+				c.Observe(other.Proofs())
+				work := func(c *client.Client, name string) (made []string) {
+					for i := range 3 {
+						made = append(made, fmt.Sprint(name, i))
+						create(t, c, dir.Ino, made[i])
+					}
+					return made
+				}
+				want := append(work(c.Client, "new"), "old0", "old3", "sub")
+				holds(t, c.Client, 1)
+				stop(n, c)
+				a, err := c.Lookup(t.Context(), dir.Ino, "old0")
+				require.NoError(t, err)
+				write(t, c.Client, a.Ino, 4, []byte("more"))
+				require.NoError(t, c.Unlink(t.Context(), root, at(dir.Ino, "old1")))
+				require.NoError(t, c.Rename(t.Context(), root, at(dir.Ino, "old2"), at(dir.Ino, "old3"), 0))
+				sub := makeDir(t, c.Client, dir.Ino, "sub")
+				for i := range more {
+					create(t, c.Client, sub.Ino, fmt.Sprint(i))
+				}
+				next := c.die(t, n)
+				n.Fail(clienttest.None, n.Processes(0, west)...)
+				require.Equal(t, "textmore", string(read(t, next.Client, a.Ino, 0, 100)))
+				require.ElementsMatch(t, want, listNames(t, next.Client, dir.Ino))
+				require.Len(t, listNames(t, next.Client, sub.Ino), more)
+				require.Greater(t, next.Holding().Restored, uint64(more))
+				require.Zero(t, next.Holding().Lost)
+
+				began := time.Now()
+				other.Observe(next.Proofs())
+				create(t, other, dir.Ino, "foreign")
+				require.Less(t, time.Since(began), time.Second, "the directory of the dead one is free")
+				require.Equal(t, "textmore", string(read(t, other, a.Ino, 0, 100)))
+				time.Sleep(15 * time.Second) // fake time
+				next.Observe(other.Proofs())
+				work(next.Client, "again")
+				holds(t, next.Client, 1)
+				require.NoError(t, next.GiveBack(t.Context()))
+				n.Check(t)
+			})
+		})
+	}
+}
+
+// A client dies after it has asked for a directory, without the answer. The next one returns it.
+func TestDeadClientThatHasAsked(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c, other := live(t, n, make([]byte, journal.Size), nil), n.Client(t, east)
+		dir := makeDir(t, other, posix.Root, "d")
+		c.Observe(other.Proofs())
+		c.deaf.Store(true)
+		for i := range 3 {
+			create(t, c.Client, dir.Ino, fmt.Sprint("new", i))
+		}
+		time.Sleep(time.Second) // fake time
+		next := c.die(t, n)
+		time.Sleep(time.Second) // fake time
+		began := time.Now()
+		create(t, other, dir.Ino, "foreign")
+		require.Less(t, time.Since(began), time.Second, "the directory is free")
+		require.Zero(t, next.Holding().Lost)
+		require.Len(t, listNames(t, other, dir.Ino), 4)
+		n.Check(t)
+	})
 }
 
 // The kernel sends requests again that a dead process has not answered: the operation is not done twice.

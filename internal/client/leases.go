@@ -10,9 +10,11 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/client/lease"
 	"github.com/globalfs/globalfs/internal/client/route"
+	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/topology"
 )
 
 // Constants of the cache of names and attributes.
@@ -49,7 +51,8 @@ type leases struct {
 	// are none.
 	delegations *delegations
 	foreign     atomic.Pointer[func(meta.Change)] // nil: no caller wants the changes
-	held        []*held                           // by partition; nil: nothing is cached
+	caches      bool
+	held        route.ByPartition[*held] // empty: nothing is cached
 }
 
 // held is the cache of one partition, with its watcher.
@@ -69,21 +72,27 @@ type held struct {
 }
 
 func newLeases(cfg *Config) *leases {
-	l := &leases{}
-	if cfg.CacheNames && !cfg.Linearizable {
-		for i := range cfg.Cluster.Partitions {
-			l.held = append(l.held, &held{id: cfg.Cluster.Partitions[i].ID, cache: lease.New()})
-		}
-	}
+	l := &leases{caches: cfg.CacheNames && !cfg.Linearizable}
+	l.grow(cfg.Cluster)
 	return l
+}
+
+// grow makes the caches of all partitions of a cluster.
+func (l *leases) grow(cluster *topology.Cluster) {
+	if !l.caches {
+		return
+	}
+	err := l.held.Grow(len(cluster.Partitions), func(i int) (*held, error) { return &held{id: uint16(i), cache: lease.New()}, nil })
+	invariant.Check(err == nil, "caches of names: %v", err)
 }
 
 // of returns the cache of a partition. Nil: the client caches no names.
 func (l *leases) of(partition uint16) *held {
-	if int(partition) >= len(l.held) {
+	all := l.held.All()
+	if int(partition) >= len(all) {
 		return nil
 	}
-	return l.held[partition]
+	return all[partition]
 }
 
 // isName reports whether a name can be cached. For other names the replica returns the error.

@@ -92,7 +92,7 @@ func (c *Persister) persist(ctx context.Context, partitions []uint16) error {
 	}
 	g, waiting := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.router.Persist(waiting, partitions) })
-	for _, s := range c.blocks.stores {
+	for _, s := range c.blocks.stores.All() {
 		g.Go(func() error { return c.blocks.persist(waiting, func() error { return s.sync(waiting) }) })
 	}
 	return c.outcome(g.Wait())

@@ -90,8 +90,9 @@ func (p *Placing) partitionOf(r topology.Region) (uint16, error) {
 	if r == Global {
 		return 0, nil
 	}
-	for i := range p.cfg.Cluster.Partitions {
-		if of := &p.cfg.Cluster.Partitions[i]; of.Region == r && r != "" {
+	cluster := p.router.Cluster()
+	for i := range cluster.Partitions {
+		if of := &cluster.Partitions[i]; of.Region == r && r != "" {
 			return of.ID, nil
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// maxInline is the largest size in bytes up to which the content of a file travels in the command and stays
+// MaxInline is the largest size in bytes up to which the content of a file travels in the command and stays
 // in the metadata.
-const maxInline = 4 << 10
+const MaxInline = 4 << 10
 
 // maxWrite bounds one command, in bytes.
 const maxWrite = meta.MaxBlocks * meta.MaxBlock
@@ -93,7 +93,7 @@ func (c *Writer) writePart(ctx context.Context, cred posix.Cred, w *Write) (rout
 	if w.Append {
 		cmd.Flags |= meta.Append
 	}
-	if w.Offset <= maxInline && uint64(len(w.Data)) <= maxInline-w.Offset {
+	if w.Offset <= MaxInline && uint64(len(w.Data)) <= MaxInline-w.Offset {
 		cmd.Data = w.Data
 		return c.router.Update(ctx, &cmd, route.Inode(w.Ino))
 	}
@@ -129,12 +129,13 @@ func (s *Staged) Drop() { s.ids.Decided() }
 
 // Part is content of a write that is at most one block.
 type Part struct {
-	Data   []byte
+	Data   *block.Draft
 	Staged *Staged // nil: it is not stored yet
 }
 
-// Stage stores data, at most one block of it, ahead of a write to a file. WriteParts or Drop must follow.
-func (c *Writer) Stage(ctx context.Context, ino posix.Ino, data []byte) (*Staged, error) {
+// Stage stores data, at most one block of it, ahead of a write to a file. The data must not change any more.
+// WriteParts or Drop must follow.
+func (c *Writer) Stage(ctx context.Context, ino posix.Ino, data *block.Draft) (*Staged, error) {
 	ctx, cancel := c.router.Operation(ctx)
 	defer cancel()
 	at, err := c.router.At(ino)
@@ -145,17 +146,18 @@ func (c *Writer) Stage(ctx context.Context, ino posix.Ino, data []byte) (*Staged
 	return s, c.outcome(err)
 }
 
-func (c *Writer) stage(ctx context.Context, at uint16, data []byte) (*Staged, error) {
+func (c *Writer) stage(ctx context.Context, at uint16, data *block.Draft) (*Staged, error) {
 	ids, err := c.router.NumberBlocks(ctx, at, 1)
 	if err != nil {
 		return nil, err
 	}
-	blocks, err := c.put(ctx, ids.First, data)
-	if err != nil {
+	b := data.Seal(ids.First)
+	if err := c.store(ctx, b); err != nil {
 		ids.Decided()
+		c.notStored(ctx, at, err)
 		return nil, err
 	}
-	return &Staged{ids, blocks[0]}, nil
+	return &Staged{ids, meta.Block{ID: b.ID, Length: uint32(len(b.Data))}}, nil
 }
 
 // WriteParts is Write of parts that follow each other, at most 64, which are ordered together. It first
@@ -171,7 +173,7 @@ func (c *Writer) WriteParts(ctx context.Context, cred posix.Cred, w Write, parts
 	}()
 	cmd := meta.Command{Op: meta.OpWrite, Cred: cred, Ino: w.Ino, Offset: w.Offset}
 	for i := range parts {
-		cmd.Length += uint64(len(parts[i].Data))
+		cmd.Length += uint64(parts[i].Data.Len())
 	}
 	if cmd.Offset > posix.MaxSize || cmd.Length > posix.MaxSize-cmd.Offset {
 		return Written{}, posix.EFBIG
@@ -232,26 +234,34 @@ func blockCount(data []byte) int { return (len(data) + meta.MaxBlock - 1) / meta
 // put stores data as blocks, with ids from first on that were never used before: a failed write leaves
 // garbage, never a wrong block.
 func (c *Writer) put(ctx context.Context, first posix.BlockID, data []byte) ([]meta.Block, error) {
-	blocks, store := make([]meta.Block, blockCount(data)), c.blocks.stores[first.Partition()]
+	blocks := make([]meta.Block, blockCount(data))
 	g, stored := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for i := range blocks {
 		part := data[i*meta.MaxBlock : min(len(data), (i+1)*meta.MaxBlock)]
 		id := posix.MakeBlockID(first.Partition(), first.Session(), first.Counter()+uint64(i))
 		blocks[i] = meta.Block{ID: id, Length: uint32(len(part))}
-		g.Go(func() error {
-			b := block.New(id, part)
-			return c.blocks.persist(stored, func() error { return store.Put(stored, b) })
-		})
+		g.Go(func() error { return c.store(stored, block.New(id, part)) })
 	}
 	if err := g.Wait(); err != nil {
-		if ctx.Err() == nil {
-			c.notices.Rarely("write block", "blocks cannot be stored: check the storage servers of the partition's regions and their free space",
-				"partition", first.Partition(), "error", err)
-		}
+		c.notStored(ctx, first.Partition(), err)
 		return nil, err
 	}
 	return blocks, nil
+}
+
+// store puts a block into the store of its partition.
+func (c *Writer) store(ctx context.Context, b block.Block) error {
+	store := c.blocks.stores.All()[b.ID.Partition()]
+	return c.blocks.persist(ctx, func() error { return store.Put(ctx, b) })
+}
+
+// notStored logs that blocks of a partition could not be stored, unless ctx has ended.
+func (c *Writer) notStored(ctx context.Context, partition uint16, err error) {
+	if ctx.Err() == nil {
+		c.notices.Rarely("write block", "blocks cannot be stored: check the storage servers of the partition's regions and their free space",
+			"partition", partition, "error", err)
+	}
 }
 
 // Fallocate grows a file or makes a range zeros; flags are meta.FallocatePunch and the like. It removes the

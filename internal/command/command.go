@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -26,7 +27,13 @@ func Prepare(root *cobra.Command) {
 		if err := fromEnvironment(cmd); err != nil {
 			return err
 		}
-		return CheckChoices(cmd)
+		if err := CheckChoices(cmd); err != nil {
+			return err
+		}
+		if err := cmd.ValidateRequiredFlags(); err != nil { // cobra's own check comes later and has no exit code
+			return refuseFlag(cmd, err)
+		}
+		return nil
 	}
 }
 
@@ -89,7 +96,7 @@ func names(cmd *cobra.Command) (all []string) {
 // NoArguments refuses arguments as a usage error. It is the Args of a command.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return UsageError(fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args))
+		return UsageError(fmt.Errorf("%s takes no arguments, got %q", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" "), args))
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func TestUsage(t *testing.T) {
 		`unknown command "dp", did you mean do?; see`:  {"dp"},
 		`unknown command ""; see`:                      {""},
 		"see 'two-words do --help'":                    {"do", "--frob"},
-		`two-words do takes no arguments, got ["it"]`:  {"do", "it"},
+		`do takes no arguments, got ["it"]`:            {"do", "it"},
 	} {
 		var out, failed bytes.Buffer
 		require.Equal(t, ExitUsage, Main(testRoot(nil), args, &out, &failed))

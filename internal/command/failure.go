@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -17,10 +18,15 @@ type failure struct {
 // PrintError prints the error of the command that args name: in JSON if the result is requested in JSON.
 func PrintError(stderr io.Writer, root *cobra.Command, args []string, err error) {
 	if wantsJSON(root, args) {
-		_ = PrintJSON(stderr, failure{err.Error(), ExitCode(err)}) // there is no other place to report to
+		_ = PrintJSON(stderr, failure{errorText(err), ExitCode(err)}) // there is no other place to report to
 		return
 	}
-	fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
+	fmt.Fprintf(stderr, "%s: %s\n", root.Name(), errorText(err))
+}
+
+// errorText returns the text of an error for users. Contexts of commands are canceled by Ctrl-C only.
+func errorText(err error) string {
+	return strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
 }
 
 // wantsJSON reports whether the flag --output of a command is json. The command line may not be parsed to its

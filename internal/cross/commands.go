@@ -18,7 +18,7 @@ type Config struct {
 	Partition  uint16
 	Self       multicast.ProcessID
 	Index      int // of Self in its group
-	Partitions int // of the cluster
+	Partitions int // of the cluster at its creation
 	MaxPending int // updates that wait here before they are proposed
 	// Recall reports whether a client exclusively holds an object of a command of some partitions, at a
 	// place of the order, and asks for its return. Nil: no client holds any.

@@ -136,7 +136,7 @@ func (p *posting) seal() {
 // receive takes posts of another partition: the leader orders them. Another replica does so if the leader
 // does not.
 func (p *posting) receive(from multicast.ProcessID, q *posts) {
-	if q.from == p.partition || int(q.from) >= len(p.vector.Vector()) {
+	if q.from == p.partition || len(p.orders.Members(q.from)) == 0 {
 		return
 	}
 	executed := p.machine.PostsExecuted(q.from)

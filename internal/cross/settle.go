@@ -18,26 +18,31 @@ import (
 // states of all partitions are then no consistent cut, and the coordinator's state does not always have the
 // outcome of a command. Settle ends each command alike at all parties that can execute it:
 //
-//	S1  The coordinator's state has the outcome: it counts.
-//	S2  An OUTCOME in any surviving log has it. The coordinator had ordered the decision before a party could
+//	S1  An OUTCOME in any surviving log has it. The coordinator had ordered the decision before a party could
 //	    propose OUTCOME (D1), so the entry is true, also if no quorum has acknowledged it.
-//	S3  A vector shows that some state follows from the commit: the vote place of a party is open in it, or
+//	S2  A vector shows that some state follows from the commit: the vote place of a party is open in it, or
 //	    the party has marked the command (V, M). The command is committed. Its votes are those that the
 //	    parties store until they have executed it (X3).
+//	S3  The coordinator's state has the outcome: it counts.
 //	S4  Otherwise the command has no effect where it is open. If a party has concluded it, and no log has the
 //	    outcome, then the outcome is unknown, and it is reported so. Else the command is aborted.
+//
+// S1 and S2 come before S3: the log of a short coordinator may end with a DECIDE or ABORT that no quorum has
+// acknowledged, and that another one has replaced in the true order. Then the coordinator's state has the
+// wrong outcome. It is reported (Ended.Lacking), and package meta reconciles the trees. For the same reason
+// an abort by a short coordinator counts as unknown if a party has concluded the command.
 //
 // Claim: if a party has executed a command, no party that can execute it drops it, except in the reported
 // cases.
 //
-//  1. Let party p have executed the command in its surviving state. If p is the coordinator, S1 counts until
-//     all parties have confirmed.
+//  1. Let party p have executed the command in its surviving state. If p is the coordinator, S3 counts until
+//     all parties have confirmed, unless S1 shows that p has executed a wrong entry.
 //  2. If p is another party and has executed OUTCOME, its vector holds the vote place of each other party
-//     open or counts the end of the command there (V). In the first case S3 counts. In the second case the
-//     other party q had executed its outcome, and its surviving state lacks that entry: q is short. S2 counts
+//     open or counts the end of the command there (V). In the first case S2 counts. In the second case the
+//     other party q had executed its outcome, and its surviving state lacks that entry: q is short. S1 counts
 //     as long as a log has the entry; else S4 reports the command, because p has concluded it.
 //  3. A party that cannot execute the command lacks its vote, or the votes of others are lost. The party is
-//     reported (Ended.Lacking), and package meta reconciles the trees.
+//     reported, and package meta reconciles the trees.
 
 // Decision is the outcome of a command in an entry of a log.
 type Decision struct {
@@ -78,15 +83,15 @@ type Ended struct {
 	Command     meta.Command
 	Outcome     Outcome
 	Executed    []uint16 // committed: the parties that have executed it now
-	Lacking     []uint16 // committed: the parties that cannot execute it
+	Lacking     []uint16 // the parties whose states do not have the outcome, and cannot get it
 }
 
 // Settle ends all commands of several partitions in the states of all partitions, indexed by partition, of
 // which some are short. decisions are those of all surviving logs. Afterwards the partitions remember no
 // command and no position of a class, and their vectors stand in new histories, which follow all that any
 // state has seen; hash distinguishes the histories of different recoveries.
-func Settle(states []State, decisions map[multicast.MessageID]Decision, hash uint32) (all []Ended, err error) {
-	t := &settlement{states: states, decisions: decisions}
+func Settle(states []State, short []bool, decisions map[multicast.MessageID]Decision, hash uint32) (all []Ended, err error) {
+	t := &settlement{states: states, short: short, decisions: decisions}
 	if err := t.load(); err != nil {
 		return nil, err
 	}
@@ -119,6 +124,7 @@ func Settle(states []State, decisions map[multicast.MessageID]Decision, hash uin
 // settlement is the state of Settle: by partition the commands, the vectors and the positions of the classes.
 type settlement struct {
 	states    []State
+	short     []bool
 	decisions map[multicast.MessageID]Decision
 	tables    []map[multicast.MessageID]*command
 	vectors   []ask.Vector
@@ -167,22 +173,22 @@ func (t *settlement) hasPassed(p uint16, x *command) bool {
 
 // outcome finds the outcome of a command, and the votes of a committed one; nil: they are lost.
 func (t *settlement) outcome(x *command) (Outcome, [][]byte) {
-	c := t.at(x.coordinator, x.id)
-	if c != nil && c.phase == committed { // S1
-		return Committed, c.votes
-	}
-	if c != nil && c.phase == aborted {
-		return Aborted, nil
-	}
-	if d, found := t.decisions[x.id]; found && d.Commit { // S2
+	if d, found := t.decisions[x.id]; found && d.Commit { // S1
 		return Committed, d.Votes
 	} else if found {
 		return Aborted, nil
 	}
-	if t.isSeen(x) { // S3
+	c := t.at(x.coordinator, x.id)
+	if c != nil && c.phase == committed { // S3, which agrees with S2
+		return Committed, c.votes
+	}
+	if t.isSeen(x) { // S2
 		return Committed, t.storedVotes(x)
 	}
-	for _, p := range x.parties {
+	if c != nil && c.phase == aborted && !t.short[x.coordinator] {
+		return Aborted, nil
+	}
+	for _, p := range x.parties { // S4
 		if t.at(p, x.id) == nil && t.hasPassed(p, x) {
 			return Unknown, nil
 		}
@@ -190,11 +196,11 @@ func (t *settlement) outcome(x *command) (Outcome, [][]byte) {
 	return Aborted, nil
 }
 
-// isSeen reports whether some state follows from the commit of a command (S3).
+// isSeen reports whether some state follows from the commit of a command (S2).
 func (t *settlement) isSeen(x *command) bool {
 	for _, p := range x.parties {
 		y := t.at(p, x.id)
-		if y == nil || y.phase != voted {
+		if y == nil || y.place == 0 {
 			continue
 		}
 		own := t.vectors[p].Of(p)
@@ -221,10 +227,11 @@ func (t *settlement) storedVotes(x *command) (votes [][]byte) {
 	return votes
 }
 
-// end ends a command that partition p lists. It reports whether the command was open somewhere, or cannot be
-// executed somewhere.
+// end ends a command that partition p lists. It reports whether the command was open somewhere, cannot be
+// executed somewhere, or has an unknown outcome.
 func (t *settlement) end(x *command, p uint16) (e Ended, open bool) {
 	outcome, votes := t.outcome(x)
+	open = outcome == Unknown
 	e = Ended{ID: x.id, Parties: x.parties, Coordinator: x.coordinator, Outcome: outcome}
 	for _, q := range append([]uint16{p}, x.parties...) {
 		if y := t.at(q, x.id); y != nil && e.Command.Op == 0 {
@@ -235,6 +242,8 @@ func (t *settlement) end(x *command, p uint16) (e Ended, open bool) {
 		y := t.at(q, x.id)
 		switch {
 		case y == nil && outcome == Committed && !t.hasPassed(q, x):
+			e.Lacking, open = append(e.Lacking, q), true
+		case y != nil && (y.phase == aborted && outcome == Committed || y.phase == committed && outcome == Aborted):
 			e.Lacking, open = append(e.Lacking, q), true
 		case y == nil || !y.isUndecided():
 		case outcome != Committed:

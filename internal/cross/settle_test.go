@@ -1,6 +1,7 @@
 package cross
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,6 +56,15 @@ func vote(t *testing.T, a, b *node, m multicast.Message) (outcome []byte) {
 	return b.own.proposed[len(b.own.proposed)-1].Payload
 }
 
+// abortedHalf is a coordinator that has executed an ABORT of the rename.
+func abortedHalf(t *testing.T, m multicast.Message) *node {
+	n := half(t, 0, &m)
+	n.deliver(m, 1)
+	n.abort(&name{id: m.ID})
+	require.Equal(t, aborted, n.list[0].phase)
+	return n
+}
+
 // TestSettle: a command ends alike at both parties, by each source of its outcome.
 func TestSettle(t *testing.T) {
 	root0, root1 := posix.MakeIno(0, 1), posix.MakeIno(1, 1)
@@ -65,19 +75,19 @@ func TestSettle(t *testing.T) {
 		lacking []uint16
 		moved   bool // the file is in partition 1
 	}{
-		"S1: the coordinator has decided": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
+		"S3: the coordinator has decided": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
 			var m multicast.Message
 			a, b := half(t, 0, &m), half(t, 1, &m)
 			vote(t, a, b, m)
 			return []State{a.stateOf(), b.stateOf()}, nil
 		}, Committed, []uint16{1}, nil, true},
-		"S1: the party has lost its vote": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
+		"S3: the party has lost its vote": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
 			var m multicast.Message
 			a := half(t, 0, &m)
 			vote(t, a, half(t, 1, &m), m)
 			return []State{a.stateOf(), newNode(t, 1).stateOf()}, nil
 		}, Committed, nil, []uint16{1}, false},
-		"S2: the coordinator has lost the decision, and a log has it": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
+		"S1: the coordinator has lost the decision, and a log has it": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
 			var m multicast.Message
 			a, b := half(t, 0, &m), half(t, 1, &m)
 			id, d, found := DecisionOf(vote(t, a, b, m))
@@ -87,7 +97,7 @@ func TestSettle(t *testing.T) {
 			short.deliver(m, 1)
 			return []State{short.stateOf(), b.stateOf()}, map[multicast.MessageID]Decision{id: d}
 		}, Committed, []uint16{0, 1}, nil, true},
-		"S3: another partition follows from the commit": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
+		"S2: another partition follows from the commit": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
 			var m multicast.Message
 			a, b := half(t, 0, &m), half(t, 1, &m)
 			a.deliver(m, 1)
@@ -96,7 +106,7 @@ func TestSettle(t *testing.T) {
 			witness.vector.seen[1] = ask.Seen{}.Observe(b.list[0].place)
 			return []State{a.stateOf(), b.stateOf(), witness.stateOf()}, nil
 		}, Committed, []uint16{0, 1}, nil, true},
-		"S3: the votes of a committed command are lost": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
+		"S2: the votes of a committed command are lost": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
 			var m multicast.Message
 			a, b := half(t, 0, &m), half(t, 1, &m)
 			a.deliver(m, 1)
@@ -105,6 +115,43 @@ func TestSettle(t *testing.T) {
 			witness.vector.seen[1] = ask.Seen{}.Observe(b.list[0].place)
 			return []State{newNode(t, 0).stateOf(), b.stateOf(), witness.stateOf()}, nil
 		}, Committed, nil, []uint16{0, 1}, false},
+		"S1: the short coordinator has aborted, and a log has the commit": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
+			var m multicast.Message
+			a, b := half(t, 0, &m), half(t, 1, &m)
+			id, d, found := DecisionOf(vote(t, a, b, m))
+			require.True(t, found)
+			return []State{abortedHalf(t, m).stateOf(), b.stateOf()}, map[multicast.MessageID]Decision{id: d}
+		}, Committed, []uint16{1}, []uint16{0}, true},
+		"S1: the short coordinator has aborted, and the other party has executed": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
+			var m multicast.Message
+			a, b := half(t, 0, &m), half(t, 1, &m)
+			id, d, found := DecisionOf(vote(t, a, b, m))
+			require.True(t, found)
+			require.NoError(t, b.run())
+			return []State{abortedHalf(t, m).stateOf(), b.stateOf()}, map[multicast.MessageID]Decision{id: d}
+		}, Committed, nil, []uint16{0}, true},
+		"S1: the short coordinator has committed, and a log has the abort": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
+			var m multicast.Message
+			a, b := half(t, 0, &m), half(t, 1, &m)
+			vote(t, a, b, m)
+			return []State{a.stateOf(), b.stateOf()}, map[multicast.MessageID]Decision{m.ID: {}}
+		}, Aborted, nil, []uint16{0}, false},
+		"S2: the short coordinator has aborted, and another partition follows from the commit": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
+			var m multicast.Message
+			half(t, 0, &m)
+			a, b := abortedHalf(t, m), half(t, 1, &m)
+			b.deliver(m, 1)
+			witness := newNode(t, 2)
+			witness.vector.seen[1] = ask.Seen{}.Observe(b.list[0].place)
+			return []State{a.stateOf(), b.stateOf(), witness.stateOf()}, nil
+		}, Committed, nil, []uint16{0, 1}, false},
+		"S4: the short coordinator has aborted, and the other party has executed": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
+			var m multicast.Message
+			a, b := half(t, 0, &m), half(t, 1, &m)
+			vote(t, a, b, m)
+			require.NoError(t, b.run())
+			return []State{abortedHalf(t, m).stateOf(), b.stateOf()}, nil
+		}, Unknown, nil, nil, true},
 		"S4: nobody has decided": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
 			var m multicast.Message
 			a, b := half(t, 0, &m), half(t, 1, &m)
@@ -139,7 +186,8 @@ func TestSettle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			states, decisions := test.states(t)
-			all, err := Settle(states, decisions, 5)
+			short := []bool{true, false, false}
+			all, err := Settle(states, short, decisions, 5)
 			require.NoError(t, err)
 			require.Len(t, all, 1)
 			require.Equal(t, test.outcome, all[0].Outcome)
@@ -148,7 +196,7 @@ func TestSettle(t *testing.T) {
 			require.Equal(t, []uint16{0, 1}, all[0].Parties)
 			moved := states[1].Machine.Query(&meta.Command{Op: meta.OpLookup, Ino: root1, Name: "f"})
 			require.Equal(t, test.moved, moved.Code == posix.OK)
-			if test.done != nil {
+			if test.done != nil && !slices.Contains(test.lacking, 0) {
 				left := states[0].Machine.Query(&meta.Command{Op: meta.OpLookup, Ino: root0, Name: "f"})
 				require.Equal(t, posix.ENOENT, left.Code)
 			}
@@ -158,7 +206,7 @@ func TestSettle(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, uint64(1), v.Of(0).Histories())
 			}
-			again, err := Settle(states, nil, 6)
+			again, err := Settle(states, short, nil, 6)
 			require.NoError(t, err)
 			require.Empty(t, again)
 		})
@@ -170,7 +218,7 @@ func TestSettleBeginsANewHistory(t *testing.T) {
 	a, b := newNode(t, 0), newNode(t, 1)
 	b.vector.seen[0] = ask.Seen{History: 4<<32 | 1, Count: 99}
 	states := []State{a.stateOf(), b.stateOf()}
-	_, err := Settle(states, nil, 5)
+	_, err := Settle(states, make([]bool, 2), nil, 5)
 	require.NoError(t, err)
 	for p := range states {
 		v, err := StoredVector(states[p].Keys)
@@ -192,7 +240,7 @@ func TestSettleOfDamage(t *testing.T) {
 	machine, err := meta.New(keys, meta.Config{})
 	require.NoError(t, err)
 	keys.Set(commandKey(1), []byte{9})
-	_, err = Settle([]State{{keys, machine}}, nil, 0)
+	_, err = Settle([]State{{keys, machine}}, []bool{true}, nil, 0)
 	require.ErrorContains(t, err, "partition 0")
 	for _, payload := range [][]byte{nil, {2, 0, byte(EntryDecide)}, {2, 0, byte(EntryOutcome), 7}} {
 		_, _, found := DecisionOf(payload)

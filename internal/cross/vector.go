@@ -37,7 +37,9 @@ func StoredVector(keys meta.Keys) (ask.Vector, error) {
 	return v, nil
 }
 
-// load reads the vector that the keys hold, and makes room for a number of partitions.
+// load reads the vector that the keys hold, and makes room for a number of partitions, which must be the same
+// at all replicas: the stored vector is replicated state. Entries of further partitions come with what is
+// observed of them.
 func (v *vector) load(partitions int) error {
 	stored, err := StoredVector(v.keys)
 	if err != nil {

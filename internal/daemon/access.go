@@ -37,11 +37,12 @@ type Access struct {
 	network transport.Config
 	client  *transport.Client
 	region  topology.Region // of the server that answered first
+	memory  bool            // the servers communicate in the memory of one process
 }
 
 // Connect finds a cluster. The error gives the reason for the failure of each server.
 func Connect(ctx context.Context, cfg AccessConfig) (_ *Access, err error) {
-	a := &Access{cfg: cfg, network: transport.Config{Logger: cfg.Logger}}
+	a := &Access{cfg: cfg, network: transport.Config{Logger: cfg.Logger, SharedMemory: true}}
 	a.network.Resolve = a.known.resolve
 	if cfg.Certificates != (identity.Files{}) {
 		if a.network.Credentials, err = identity.Load(cfg.Certificates, cfg.Logger); err != nil {
@@ -56,8 +57,8 @@ func Connect(ctx context.Context, cfg AccessConfig) (_ *Access, err error) {
 }
 
 // find asks all servers at once until one answers.
-func (a *Access) find(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
+func (a *Access) find(whole context.Context) error {
+	ctx, cancel := context.WithTimeout(whole, a.cfg.Timeout)
 	defer cancel()
 	type answer struct {
 		description Description
@@ -89,7 +90,7 @@ func (a *Access) find(ctx context.Context) error {
 			}
 			continue
 		}
-		a.region, found = got.description.Region, true
+		a.region, a.memory, found = got.description.Region, got.description.InMemory, true
 		cancel() // the others are waited for: they end with ctx
 	}
 	if found {
@@ -97,6 +98,9 @@ func (a *Access) find(ctx context.Context) error {
 	}
 	if mismatch != nil {
 		return mismatch
+	}
+	if whole.Err() != nil {
+		return fmt.Errorf("no server has answered yet: %w", whole.Err())
 	}
 	slices.Sort(errs)
 	return fmt.Errorf("no server of the cluster answers in %v: check that these run and can be reached:\n%s", a.cfg.Timeout, strings.Join(errs, "\n"))
@@ -190,11 +194,23 @@ func (a *Access) Restored() string { return a.known.now.Load().spec.Restored }
 // Cluster returns the newest known description of the cluster.
 func (a *Access) Cluster() *topology.Cluster { return a.known.now.Load().cluster }
 
+// Version returns the version of the newest known description of the cluster.
+func (a *Access) Version() uint64 { return a.known.now.Load().spec.Version }
+
 // Name returns the name of the cluster.
 func (a *Access) Name() string { return a.known.now.Load().spec.Name }
 
 // Region returns the region of the server that answered first, usually the nearest.
 func (a *Access) Region() topology.Region { return a.region }
+
+// CheckReach returns an error if only control calls reach the servers from this process. The replicas and the
+// storage servers of such a cluster communicate in the memory of one process.
+func (a *Access) CheckReach() error {
+	if a.memory {
+		return errors.New("the servers of this cluster communicate in the memory of one process, 'globalfs dev', and other processes cannot read its files: start it with 'globalfs dev --transport grpc'")
+	}
+	return nil
+}
 
 // Close ends the access to the servers. Clients have their own access.
 func (a *Access) Close() error { return a.client.Close() }
@@ -204,6 +220,7 @@ type ClientConfig struct {
 	Region       topology.Region
 	CacheBytes   int
 	Disk         *diskcache.Cache // nil: none
+	DiskFar      bool             // see attach.Config
 	Objects      attach.Objects   // as returned by OpenObjects
 	Linearizable bool
 	Hard         bool // see client.Config, like
@@ -222,16 +239,21 @@ func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 	}
 	return attach.New(attach.Config{
 		Cluster: plan, Region: cfg.Region, Caller: transport.Dial(a.network), Objects: cfg.Objects,
-		CacheBytes: cfg.CacheBytes, Disk: cfg.Disk, Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Journal: cfg.Journal, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: a.cfg.Logger,
+		CacheBytes: cfg.CacheBytes, Disk: cfg.Disk, DiskFar: cfg.DiskFar, Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Journal: cfg.Journal, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: a.cfg.Logger,
 	})
 }
 
 // followEvery is how often a client asks whether the cluster has changed.
 const followEvery = 10 * time.Second
 
+// followAtOnce is the pause before a client that needs a newer description asks for it.
+const followAtOnce = 200 * time.Millisecond
+
 // Follower is notified of the changes of a cluster; a client is one.
 type Follower interface {
 	Update(*topology.Cluster)
+	// Outdated receives when the follower needs a newer description.
+	Outdated() <-chan struct{}
 }
 
 // Follow keeps a client up to date with the cluster until ctx ends. Other users of a may change the known
@@ -244,7 +266,14 @@ func (a *Access) Follow(ctx context.Context, c Follower) {
 			a.cfg.Logger.Debug("following the cluster", "version", now.spec.Version)
 			told = now.spec.Version
 		}
-		if pause.Between(ctx, followEvery/2, followEvery/2+followEvery) != nil {
+		waiting, end := context.WithTimeout(ctx, followEvery/2+rand.N(followEvery))
+		select {
+		case <-waiting.Done():
+		case <-c.Outdated():
+			_ = pause.For(waiting, followAtOnce) // a client that needs a description that no server has yet asks again
+		}
+		end()
+		if ctx.Err() != nil {
 			return
 		}
 		a.refresh(ctx)

@@ -66,6 +66,26 @@ const RestoredFile = "restored"
 // RestoreIncomplete is the content of RestoredFile until the directory is complete.
 const RestoreIncomplete = "incomplete"
 
+// RestoredPartitionsFile is the name of a file beside RestoredFile. It has the partitions of the backup that
+// the cluster file does not give: they were added to the cluster of the backup.
+const RestoredPartitionsFile = "restored-partitions.yaml"
+
+// readRestoredPartitions reads RestoredPartitionsFile; none if there is no such file.
+func readRestoredPartitions(dir string) (added []topology.Addition, err error) {
+	path := filepath.Join(dir, RestoredPartitionsFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = topology.Decode(text, &added)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: remove the directory and restore again", path, err)
+	}
+	return added, nil
+}
+
 // readRestored returns the backup that a data directory was restored from; empty: it was not restored.
 func readRestored(dir string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, RestoredFile))
@@ -89,8 +109,8 @@ func checkRestored(ctx context.Context, dir, name string, d *description, r mark
 	for i := range d.cluster.Partitions {
 		p := &d.cluster.Partitions[i]
 		for _, replica := range p.Replicas {
-			if replica.Server != name || replica.Process != replica.Seat {
-				continue
+			if replica.Server != name || replica.Process != replica.Seat || d.cluster.Joined(name) {
+				continue // a server that joined has replicas of partitions that were added since
 			}
 			was, _, err := readProcess(filepath.Join(dir, topology.PartitionDir(p.ID), processFile))
 			if err != nil || was == replica.Process && has == "" {

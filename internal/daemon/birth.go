@@ -43,6 +43,9 @@ func (s *Server) bear(ctx context.Context) (document registry.Document, err erro
 	if born.Restored, err = readRestored(s.dir); err != nil {
 		return document, err
 	}
+	if born.Added, err = readRestoredPartitions(s.dir); err != nil {
+		return document, err
+	}
 	born.Created = time.Now().UTC().Round(0) // to the nanosecond: it distinguishes this cluster from all others
 	document, created, err := signature{s}.bootstrap(ctx, born)
 	if created {

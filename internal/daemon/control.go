@@ -30,10 +30,13 @@ const (
 	MoveLeader Operation = "move-leader" // Partition -> Changed: the replica on the called server becomes the leader
 	Revoke     Operation = "revoke"      // Role Server Undo -> Changed: the present certificates of a process become invalid
 	Replace    Operation = "replace"     // Partition Server To -> Changed: a replica moves to another server, or to an empty disk of the same
-	Debug      Operation = "debug"       // -> DebugReport
-	TraceStart Operation = "trace-start" // TraceFor -> TraceStarted: the server records the turns of its replicas
-	TraceStop  Operation = "trace-stop"  // -> trace.Recording
-	Backup     Operation = "backup"      // Partition Backup -> BackupReply: the state of a partition at a consistent cut
+	// AddPartition: Region Servers -> Changed: the region, or if it is empty the global level, gets one more
+	// partition.
+	AddPartition Operation = "add-partition"
+	Debug        Operation = "debug"       // -> DebugReport
+	TraceStart   Operation = "trace-start" // TraceFor -> TraceStarted: the server records the turns of its replicas
+	TraceStop    Operation = "trace-stop"  // -> trace.Recording
+	Backup       Operation = "backup"      // Partition Backup -> BackupReply: the state of a partition at a consistent cut
 )
 
 // Request is one request, as JSON.
@@ -42,6 +45,7 @@ type Request struct {
 	Region    topology.Region `json:"region,omitempty"`
 	Server    string          `json:"server,omitempty"`
 	To        string          `json:"to,omitempty"`
+	Servers   []string        `json:"servers,omitempty"` // of the replicas of a new partition; empty: they are chosen
 	Address   string          `json:"address,omitempty"`
 	Partition uint16          `json:"partition,omitempty"`
 	Role      identity.Role   `json:"role,omitempty"` // of the process named Server
@@ -62,6 +66,9 @@ type Description struct {
 	Spec    string          `json:"spec"` // of topology, as YAML
 	// Revoked is not in Spec because clients of older versions refuse unknown keys in Spec.
 	Revoked []topology.Revocation `json:"revoked,omitempty"`
+	// InMemory: the servers are parts of one process and communicate in its memory. Other processes reach
+	// only their control calls.
+	InMemory bool `json:"in_memory,omitempty"`
 }
 
 // ServerStatus is the state of a server.
@@ -72,6 +79,8 @@ type ServerStatus struct {
 	Build    string          `json:"build"`
 	Started  time.Time       `json:"started"`
 	Version  uint64          `json:"version"`            // of the server's description of the cluster
+	Applied  uint64          `json:"applied,omitempty"`  // version that all parts of the server follow; 0: an older version of the program
+	Growth   *Growth         `json:"growth,omitempty"`   // a partition that is being added
 	Registry string          `json:"registry,omitempty"` // error of the registry; empty: none
 	Replicas []ReplicaStatus `json:"replicas"`
 	// Stopped are the replicas that do not run here although they should.
@@ -80,6 +89,7 @@ type ServerStatus struct {
 	Digests    []ReplicaDigests `json:"digests,omitempty"`    // of the replicas that run here
 	Unanswered []Unanswered     `json:"unanswered,omitempty"` // partitions that do not answer this server
 	Storage    *StorageServer   `json:"storage,omitempty"`
+	Links      []LinkStatus     `json:"links,omitempty"`
 	Now        time.Time        `json:"now"` // the server's clock when it answered; zero: an older version
 }
 
@@ -117,14 +127,15 @@ type ReplicaStatus struct {
 	Partition uint16 `json:"partition"`
 	Process   uint32 `json:"process"`
 	Leads     bool   `json:"leads"`
-	Seated    bool   `json:"seated"`         // false: it does not take part yet
-	Applied   uint64 `json:"applied"`        // commands of its partition
-	Undecided int    `json:"undecided"`      // commands of several partitions that wait for others
-	Histories uint64 `json:"histories"`      // number of times that the partition has lost entries that a client had seen
-	AgeMS     int64  `json:"age_ms"`         // upper bound of the age of the data that it reads
-	Before    uint64 `json:"applied_before"` // commands that it had executed 10 s ago; 0: not known
-	StillMS   int64  `json:"still_ms"`       // since the last change of Applied
-	Data      *Data  `json:"data,omitempty"` // of its partition, if it is the leader
+	Seated    bool   `json:"seated"`           // false: it does not take part yet
+	Applied   uint64 `json:"applied"`          // commands of its partition
+	Undecided int    `json:"undecided"`        // commands of several partitions that wait for others
+	Histories uint64 `json:"histories"`        // number of times that the partition has lost entries that a client had seen
+	AgeMS     int64  `json:"age_ms"`           // upper bound of the age of the data that it reads
+	Before    uint64 `json:"applied_before"`   // commands that it had executed 10 s ago; 0: not known
+	StillMS   int64  `json:"still_ms"`         // since the last change of Applied
+	Spread    int    `json:"spread,omitempty"` // partitions over which new directories spread; 0: not known
+	Data      *Data  `json:"data,omitempty"`   // of its partition, if it is the leader
 }
 
 // Data is the size of the contents of a partition's files, with one copy of each block.
@@ -188,6 +199,8 @@ func (s *Server) answer(ctx context.Context, q *Request) (any, error) {
 		return s.remove(ctx, q)
 	case Replace:
 		return s.replace(ctx, q)
+	case AddPartition:
+		return growing{s}.add(ctx, q)
 	case Revoke:
 		return s.revoke(ctx, q)
 	case Backup:

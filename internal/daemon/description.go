@@ -54,7 +54,7 @@ func (d *description) copySpec() topology.Spec {
 	spec := d.spec
 	spec.Addresses = maps.Clone(spec.Addresses)
 	spec.Replaced, spec.StorageChanges = slices.Clone(spec.Replaced), slices.Clone(spec.StorageChanges)
-	spec.Revoked = slices.Clone(spec.Revoked)
+	spec.Revoked, spec.Added = slices.Clone(spec.Revoked), slices.Clone(spec.Added)
 	return spec
 }
 

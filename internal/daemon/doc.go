@@ -29,4 +29,6 @@
 //	    replica are deleted only after the successor takes part.
 //	D7  A description from etcd is adopted only if a server of the cluster has signed it, or this process
 //	    knows it already (signature.go). With D5, etcd can withhold a description, and cannot change one.
+//	D8  A description with the next step of a new partition is made only after all servers have applied the
+//	    present one (grow.go). So all replicas know the groups of all partitions that a message can name.
 package daemon

@@ -180,6 +180,7 @@ func (d *description) copyYAML(version uint64) []byte {
 type updates chan *topology.Cluster
 
 func (u updates) Update(c *topology.Cluster) { u <- c }
+func (u updates) Outdated() <-chan struct{}  { return nil }
 
 // A client is notified of a change even if its process has learnt of it otherwise, for example from a status
 // call.

@@ -24,6 +24,8 @@ type File struct {
 	// Durability selects the failures that an acknowledged update survives: os, sync, or memory, which is
 	// only for servers in one process.
 	Durability string `yaml:"durability"`
+	// Fabric is auto or off. With auto, peers of one host use shared memory instead of TCP, if both ends can.
+	Fabric topology.Fabric `yaml:"fabric"`
 	// DataDir is the directory with a subdirectory for each server, which has the name of the server.
 	DataDir string      `yaml:"data_dir"`
 	GC      GCFile      `yaml:"gc"`
@@ -48,7 +50,7 @@ type ClientsFile struct {
 }
 
 // Defaults of ClientsFile: they are above the need of one busy mount, and below the capacity of a server with
-// several processors.
+// several processors. While other clients work, a client gets a quarter of them.
 const (
 	DefaultUpdatesPerSecond  = 2000
 	DefaultCallsPerSecond    = 10_000
@@ -94,7 +96,7 @@ func DefaultFile() File {
 	return File{
 		Spec:       topology.DefaultSpec(),
 		Registry:   RegistryFile{Timeout: registry.DefaultTimeout, Lease: registry.DefaultLease},
-		Durability: "sync", DataDir: DefaultDataDir,
+		Durability: "sync", Fabric: topology.FabricAuto, DataDir: DefaultDataDir,
 		GC:      GCFile{Grace: collector.DefaultGrace, Sweep: collector.DefaultSweep},
 		Clients: ClientsFile{BlockRights: rightsRequired, InodeTickets: rightsRequired, UpdatesPerSecond: DefaultUpdatesPerSecond, CallsPerSecond: DefaultCallsPerSecond, MetadataPerSecond: DefaultMetadataPerSecond},
 	}
@@ -139,8 +141,8 @@ func (f *File) Validate() error {
 	switch {
 	case f.Name == "":
 		return errors.New("name: missing: give the cluster a name, which its certificates and the registry use")
-	case f.Version != 0 || !f.Created.IsZero() || f.Restored != "" || len(f.Replaced)+len(f.StorageChanges)+len(f.Revoked) > 0:
-		return errors.New("version, created, restored, replaced, storage_changes, revoked: these are kept by the servers: remove them")
+	case f.Version != 0 || !f.Created.IsZero() || f.Restored != "" || len(f.Replaced)+len(f.StorageChanges)+len(f.Revoked)+len(f.Added) > 0:
+		return errors.New("version, created, restored, replaced, added_partitions, storage_changes, revoked: these are kept by the servers: remove them")
 	case len(f.Addresses) == 0:
 		return errors.New("addresses: missing: give each server's host:port")
 	case len(f.Registry.Endpoints) == 0 && f.Registry.File == "":

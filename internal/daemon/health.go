@@ -26,6 +26,7 @@ type ServerHealth struct {
 	Replicas int             `json:"replicas"`
 	Leads    int             `json:"leads"`
 	Storage  *StorageServer  `json:"storage,omitempty"`
+	Links    []LinkStatus    `json:"links,omitempty"` // connections of the other servers to this one
 }
 
 // PartitionHealth is one partition.
@@ -33,6 +34,8 @@ type PartitionHealth struct {
 	ID       uint16          `json:"id"`
 	Path     string          `json:"path"`
 	Region   topology.Region `json:"region,omitempty"` // empty: global
+	State    string          `json:"state,omitempty"`  // "starting": no directory goes there yet; empty: active
+	Spread   int             `json:"spread,omitempty"` // partitions over which its new directories spread; 0: not known
 	Leader   string          `json:"leader,omitempty"` // its server; empty: no leader now, the next update or canary makes the replicas elect one
 	Replicas []ReplicaHealth `json:"replicas"`
 	Applied  uint64          `json:"applied"`        // by the most advanced replica

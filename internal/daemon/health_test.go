@@ -62,7 +62,7 @@ func TestJudge(t *testing.T) {
 			change: func(a []Answer) {
 				a[2].Status.Replicas[0].Applied, a[2].Status.Replicas[0].StillMS = 50, 10
 			},
-			problems: []string{"WARN REPLICA_BEHIND: replicas on c are behind and catch up: wait before another server is stopped: partition 0 (/) by 50 commands"},
+			problems: []string{"WARN REPLICA_BEHIND: replicas on c are behind and catch up: wait before you stop another server: partition 0 (/) by 50 commands"},
 		},
 		"servers that have just started know of no progress": {change: func(a []Answer) {
 			for i := range a {
@@ -231,7 +231,7 @@ func TestManyProblemsInOneLine(t *testing.T) {
 	}
 	h := Judge("test", answers, plan)
 	require.Len(t, h.Problems, 1)
-	require.Equal(t, "REPLICA_BEHIND: replicas on c do not take part yet: wait before another server is stopped: "+
+	require.Equal(t, "REPLICA_BEHIND: replicas on c do not take part yet: wait before you stop another server: "+
 		"partition 1 (/p), partition 2 (/p), partition 3 (/p), partition 4 (/p), partition 5 (/p), partition 6 (/p) and 3 more", h.Problems[0].String())
 	require.Contains(t, h.Problems[0].Details[0], "partition 9 (/p)")
 }

@@ -46,9 +46,10 @@ func Judge(name string, answers []Answer, plan *topology.Cluster) *Health {
 	for i := range plan.Partitions {
 		j.partition(&plan.Partitions[i])
 	}
+	j.growth(answers)
 	j.merge()
 	if len(j.starting) > 0 {
-		h.Starting = []string{strings.Join(j.starting, ", ") + ": looking through blocks after the start: wait before another server is stopped"}
+		h.Starting = []string{strings.Join(j.starting, ", ") + ": scanning blocks after the start: wait before you stop another server"}
 	}
 	slices.SortStableFunc(h.Problems, func(a, b Problem) int { return slices.Index(causes, a.Code) - slices.Index(causes, b.Code) })
 	h.Healthy = !slices.ContainsFunc(h.Problems, func(p Problem) bool { return p.Level != LevelInfo })
@@ -173,6 +174,7 @@ func (j *judge) server(a *Answer) {
 	}
 	status := &a.Status
 	s.Build, s.UpFor, s.Replicas, s.Storage = status.Build, int64(time.Since(status.Started).Seconds()), len(status.Replicas), status.Storage
+	s.Links = status.Links
 	for _, r := range status.Replicas {
 		j.replicas[r.Process] = r
 		if r.Leads {
@@ -286,7 +288,7 @@ func (j *judge) incomplete(server *ServerHealth, reason string) {
 		}
 	}
 	j.group(Problem{Code: RepairPending, Level: level, CausedBy: j.down(others), Details: []string{server.Name + ": " + j.withNames(inOneLine(reason))}},
-		server.Name, "the blocks of %s could not all be checked: wait before another server is stopped, and look at the logs")
+		server.Name, "the blocks of %s could not all be checked: wait before you stop another server, and look at the logs")
 }
 
 // withNames replaces the numbers of storage servers by their names.

@@ -12,7 +12,7 @@ import (
 
 // partition records the problems of a partition and its replicas.
 func (j *judge) partition(p *topology.Partition) {
-	h := PartitionHealth{ID: p.ID, Path: p.Path, Region: p.Region}
+	h := PartitionHealth{ID: p.ID, Path: p.Path, Region: p.Region, State: string(p.State)}
 	var reached uint64 // by the most advanced replica, stillAfter ago
 	for _, r := range p.Replicas {
 		h.Applied = max(h.Applied, j.replicas[uint32(r.Process)].Applied)
@@ -31,7 +31,7 @@ func (j *judge) partition(p *topology.Partition) {
 			one.State = j.isStopped(p, r)
 		}
 		if status.Leads {
-			h.Leader, h.Data = r.Server, status.Data
+			h.Leader, h.Data, h.Spread = r.Server, status.Data, status.Spread
 		}
 		h.Replicas = append(h.Replicas, one)
 	}
@@ -112,7 +112,7 @@ func (j *judge) behind(p *topology.Partition, server string, status *ReplicaStat
 	missing := reached - min(reached, status.Applied)
 	switch {
 	case !status.Seated:
-		j.group(one, j.name(p.ID), "replicas on "+server+" do not take part yet: wait before another server is stopped: %s")
+		j.group(one, j.name(p.ID), "replicas on "+server+" do not take part yet: wait before you stop another server: %s")
 	case missing == 0:
 	case status.StillMS >= stillAfter.Milliseconds():
 		still := (time.Duration(status.StillMS) * time.Millisecond).Round(time.Second)
@@ -120,7 +120,7 @@ func (j *judge) behind(p *topology.Partition, server string, status *ReplicaStat
 			"replicas on "+server+" are behind and do not move: look at the log of the server: %s")
 	default:
 		j.group(one, fmt.Sprintf("%s by %d commands", j.name(p.ID), missing),
-			"replicas on "+server+" are behind and catch up: wait before another server is stopped: %s")
+			"replicas on "+server+" are behind and catch up: wait before you stop another server: %s")
 	}
 }
 
@@ -136,7 +136,7 @@ func (j *judge) isStopped(p *topology.Partition, r topology.Replica) string {
 		j.problem(ReplicaFailing, "the replica of %s on %s fails and is started again: %s", j.name(p.ID), r.Server, s.Reason)
 	default:
 		j.group(Problem{Code: ReplicaBehind, Level: j.levelOn(r.Server)}, j.name(p.ID),
-			"replicas on "+r.Server+" take over the state of others: wait before another server is stopped: %s")
+			"replicas on "+r.Server+" take over the state of others: wait before you stop another server: %s")
 	}
 	return s.State
 }

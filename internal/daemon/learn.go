@@ -305,6 +305,7 @@ func (s *Server) apply(ctx context.Context) error {
 		return err
 	}
 	s.work.client.Update(d.cluster)
+	s.applied.Store(d.spec.Version)
 	s.logger.Info("following a change of the cluster", "version", d.spec.Version)
 	return nil
 }

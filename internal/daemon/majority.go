@@ -17,7 +17,7 @@ import (
 const peerPatience = 3 * time.Second
 
 // errNoMajority means that a replica must not be replaced now.
-var errNoMajority = errors.New("without it no majority of the partition's replicas would take part")
+var errNoMajority = errors.New("without it a partition would have no majority")
 
 // mayGo fails if a partition would have no majority without the replicas in gone, which are to be replaced. A
 // new replica takes part only after a majority of the old ones has agreed to the replacement and one of them
@@ -43,8 +43,8 @@ func (s *Server) mayGo(ctx context.Context, plan *topology.Cluster, gone []topol
 			}
 		}
 		if quorum := len(p.Replicas)/2 + 1; staying < quorum {
-			return fmt.Errorf("partition %d (%s): %d of its %d replicas take part and would stay, %d are needed: %w: 'globalfs status' shows when others do",
-				p.ID, p.Path, staying, len(p.Replicas), quorum, errNoMajority)
+			return fmt.Errorf("%w: partition %d (%s): %d of its %d replicas take part and would stay, %d are needed: start the servers that are down ('globalfs status' shows them), or let a new server join",
+				errNoMajority, p.ID, p.Path, staying, len(p.Replicas), quorum)
 		}
 	}
 	return nil

@@ -46,7 +46,8 @@ const (
 	PartitionNotAnswering = "PARTITION_NOT_ANSWERING" // a majority of its replicas runs, and does not answer
 	PartitionWeak         = "PARTITION_WEAK"          // a majority, but replicas are missing
 	ReplicaBehind         = "REPLICA_BEHIND"
-	ServerBehind          = "SERVER_BEHIND" // it does not know the last change of the cluster
+	ServerBehind          = "SERVER_BEHIND"    // it does not know the last change of the cluster
+	PartitionAdding       = "PARTITION_ADDING" // a new partition is not used yet
 	BlocksLost            = "BLOCKS_LOST"
 	RepairPending         = "REPAIR_PENDING"
 )
@@ -55,7 +56,7 @@ const (
 var causes = []string{
 	ServerDown, RegistryAway, ClocksDiffer, ReplicaDiverged, ReplicaDamaged, ReplicaStopped, ReplicaFailing, ReplicaAmnesiac,
 	PartitionBlocked, PartitionNotAnswering, PartitionWeak,
-	ReplicaBehind, ServerBehind, BlocksLost, RepairPending,
+	ReplicaBehind, ServerBehind, PartitionAdding, BlocksLost, RepairPending,
 }
 
 // urgent are the codes of level ERR. Other problems are warnings, or INFO while a server starts.

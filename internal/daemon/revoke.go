@@ -17,6 +17,7 @@ func (s *Server) description() Description {
 	spec.Revoked = nil
 	return Description{
 		Server: s.cfg.Name, Region: d.cluster.Server(s.cfg.Name).Region, Version: spec.Version, Spec: string(spec.YAML()), Revoked: d.spec.Revoked,
+		InMemory: s.cfg.Network != nil,
 	}
 }
 

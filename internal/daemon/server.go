@@ -77,6 +77,9 @@ type Server struct {
 	rollbacks   *rollbacks
 	inspections inspections
 
+	applied atomic.Uint64          // version of the description that all parts of the server follow
+	growth  atomic.Pointer[Growth] // nil: no partition is being added
+
 	heard chan struct{} // capacity 1: known has a description that Run has not applied
 
 	apart atomic.Pointer[string] // error of the registry; nil: none
@@ -190,6 +193,7 @@ func (s *Server) listen() (err error) {
 func (s *Server) transportConfig() transport.Config {
 	cfg := transport.Config{Resolve: s.known.resolve, Logger: s.logger}
 	cfg.Credentials = s.credentials
+	cfg.SharedMemory = s.cfg.File.Fabric == topology.FabricAuto
 	return cfg
 }
 
@@ -240,8 +244,9 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.rollbacks.remember(ctx); err != nil {
 		return err
 	}
+	d := s.known.now.Load()
 	s.server, err = server.Start(server.Config{
-		Cluster: s.known.now.Load().cluster, Name: s.cfg.Name, Dir: s.dir, Durability: durability,
+		Cluster: d.cluster, Name: s.cfg.Name, Dir: s.dir, Durability: durability,
 		Tuning: s.cfg.Tuning, Endpoint: s.endpoint, Asker: asking, VectorKeys: s.vectorKeys, Lengths: s.lengths,
 		ClientRates: s.cfg.File.Clients.rates(), Sign: signing(s),
 		RightsOptional: s.cfg.File.Clients.BlockRights == rightsOptional, TicketsOptional: s.cfg.File.Clients.InodeTickets == rightsOptional,
@@ -254,10 +259,12 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.metrics.Add(s.server.Metrics)
+	s.metrics.Add(func(to metrics.Report) { reportConnections(to, s.transport, s.self()) })
 	if s.work, err = s.newWork(ctx); err != nil {
 		return err
 	}
 	s.blocks.Store(s.work.client)
+	s.applied.Store(d.spec.Version)
 	s.transport.Control(s.control)
 	return nil
 }
@@ -291,6 +298,7 @@ func (s *Server) Run(ctx context.Context) error {
 	running.Go(func() { s.probe(ctx) })
 	running.Go(func() { s.follow(ctx) })
 	running.Go(func() { s.retire(ctx) })
+	running.Go(func() { growing{s}.run(ctx) })
 	running.Go(func() { s.tidy(ctx) })
 	running.Go(func() { s.mend(ctx) })
 	running.Go(func() { s.work.compared.run(ctx) })

@@ -20,7 +20,8 @@ func (s *Server) Status(ctx context.Context) ServerStatus {
 	defer cancel()
 	d, self := s.known.now.Load(), s.self()
 	status := ServerStatus{
-		Name: s.cfg.Name, Region: self.Region, Address: self.Address, Build: s.cfg.Build, Started: s.started.UTC(), Version: d.spec.Version,
+		Name: s.cfg.Name, Region: self.Region, Address: self.Address, Build: s.cfg.Build, Started: s.started.UTC(), Version: d.spec.Version, Applied: s.applied.Load(),
+		Growth: s.growth.Load(),
 	}
 	if apart := s.apart.Load(); apart != nil {
 		status.Registry = *apart
@@ -31,10 +32,12 @@ func (s *Server) Status(ctx context.Context) ServerStatus {
 			Histories: r.Histories, AgeMS: r.Age.Milliseconds(),
 		})
 	}
+	spread := s.server.Spread(ctx)
 	for i := range status.Replicas {
 		r := &status.Replicas[i]
 		before, still := s.work.movement.of(multicast.ProcessID(r.Process), time.Now())
 		r.Before, r.StillMS = before, still.Milliseconds()
+		r.Spread = spread[r.Partition]
 	}
 	for _, r := range s.server.Stopped() {
 		status.Stopped = append(status.Stopped, StoppedReplica{Partition: r.Partition, Process: uint32(r.Process), State: string(r.State), Reason: r.Reason})
@@ -43,6 +46,7 @@ func (s *Server) Status(ctx context.Context) ServerStatus {
 	status.Digests = tellDigests(ctx, s.server).Replicas
 	s.tellData(ctx, status.Replicas)
 	status.Storage = s.storage(d.cluster, self)
+	status.Links = links(s.transport)
 	status.Unanswered = s.work.canaries.unanswered()
 	status.Now = time.Now().UTC()
 	return status

@@ -152,10 +152,12 @@ func (w *work) run(ctx context.Context, of *server.Server) {
 	var running sync.WaitGroup
 	running.Go(func() { w.mover.Run(w.life) })
 	running.Go(func() { w.collector.Run(w.life) })
-	for i := range w.client.Cluster().Partitions {
-		running.Go(func() { w.canaries.run(w.life, uint16(i)) })
-	}
-	for pause.For(w.life, leadsEvery) == nil {
+	watched := 0
+	for ended := false; !ended; ended = pause.For(w.life, leadsEvery) != nil {
+		for now := len(w.client.Cluster().Partitions); watched < now; watched++ {
+			partition := uint16(watched)
+			running.Go(func() { w.canaries.run(w.life, partition) })
+		}
 		w.leading.Store(w.leadingNow(w.life, of))
 	}
 	running.Wait()

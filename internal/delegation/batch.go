@@ -92,7 +92,7 @@ func DecodeBatch(b []byte) (Batch, error) {
 type Done struct {
 	Next    uint64     // the operation of the log to be executed next
 	Stopped bool       // the log is not executed any more:
-	Code    posix.Code // the operation Next has this outcome; OK: its objects are not covered, or it does not follow
+	Code    posix.Code // the operation Next has this outcome; OK: its objects are not covered
 }
 
 // Append appends the encoding of d.

@@ -12,7 +12,7 @@ type Place struct {
 	Counter uint64 // of the partition's updates
 }
 
-// Run executes a batch (W2).
+// Run executes a batch (W2). Of one that comes before an earlier one it executes nothing.
 func (t *Table) Run(m *meta.Machine, at Place, x *Batch) Done {
 	if !t.Begin(at.Session, x.Log) {
 		return Done{Stopped: true}
@@ -36,7 +36,7 @@ func (t *Table) Run(m *meta.Machine, at Place, x *Batch) Done {
 		l.next++
 		t.markLog(l)
 	}
-	return Done{Next: l.next, Stopped: l.stopped || x.First > l.next}
+	return Done{Next: l.next, Stopped: l.stopped}
 }
 
 // Execute executes an operation of a session with a log, and reports whether the session holds all objects

@@ -22,6 +22,8 @@ const (
 const (
 	grantPrefix = byte(0x4a)
 	logPrefix   = byte(0x4b)
+	filesPrefix = byte(0x4c)
+	heatPrefix  = byte(0x4d)
 )
 
 // grant is a directory that a session holds.
@@ -30,7 +32,8 @@ type grant struct {
 	session  uint64
 	recalled bool
 	spans    []span
-	dirty    bool // not stored
+	files    []posix.Ino // of an existing directory: those that lived in it at the grant; stored by themselves
+	dirty    bool        // not stored
 }
 
 // span is SpanSize numbers from first on.
@@ -45,6 +48,7 @@ type log struct {
 	number  uint64
 	next    uint64 // the operation to be executed next, from 1
 	stopped bool   // an operation had another outcome than the client expects
+	asked   uint64 // the newest request for an existing directory
 	grants  int
 	spare   []posix.Ino // the first numbers of spans without a grant
 	dirty   bool
@@ -55,9 +59,12 @@ type Table struct {
 	keys   meta.Keys
 	dirs   map[posix.Ino]*grant
 	spans  map[posix.Ino]*grant // by number / SpanSize
+	files  map[posix.Ino]*grant // by file that lived in an existing directory
 	logs   map[uint64]*log      // by session
 	recall map[posix.Ino]*grant // the recalled ones
 	ended  bool                 // a grant has ended since the last TakeEnded
+
+	cooling cooling
 
 	unsavedGrants []*grant // those that are dirty, and some that have ended
 	unsavedLogs   []*log
@@ -67,7 +74,11 @@ type Table struct {
 func Load(keys meta.Keys) (*Table, error) {
 	t := &Table{
 		keys: keys, dirs: map[posix.Ino]*grant{}, spans: map[posix.Ino]*grant{}, logs: map[uint64]*log{},
-		recall: map[posix.Ino]*grant{},
+		files: map[posix.Ino]*grant{}, recall: map[posix.Ino]*grant{},
+	}
+	var err error
+	if t.cooling, err = loadCooling(keys); err != nil {
+		return nil, err
 	}
 	for key, value := range keys.Scan([]byte{logPrefix}, []byte{logPrefix + 1}) {
 		l, err := readLog(key, value)
@@ -81,6 +92,9 @@ func Load(keys meta.Keys) (*Table, error) {
 		if err == nil && t.logs[g.session] == nil {
 			err = fmt.Errorf("stored grant of directory %d: its session %d has no log", g.dir, g.session)
 		}
+		if err == nil {
+			g.files, err = readFiles(keys, g.dir)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +105,7 @@ func Load(keys meta.Keys) (*Table, error) {
 
 // Clear removes all grants and logs from keys: no session is open any more.
 func Clear(keys meta.Keys) {
-	for key := range keys.Scan([]byte{grantPrefix}, []byte{logPrefix + 1}) {
+	for key := range keys.Scan([]byte{grantPrefix}, []byte{heatPrefix + 1}) {
 		keys.Delete(key)
 	}
 }
@@ -104,6 +118,9 @@ func (t *Table) add(g *grant) {
 	t.dirs[g.dir] = g
 	for _, s := range g.spans {
 		t.spans[s.first/SpanSize] = g
+	}
+	for _, ino := range g.files {
+		t.files[ino] = g
 	}
 	if g.recalled {
 		t.recall[g.dir] = g
@@ -119,6 +136,12 @@ func (t *Table) end(g *grant) {
 		delete(t.spans, s.first/SpanSize)
 	}
 	t.logs[g.session].grants--
+	if len(g.files) > 0 {
+		for _, ino := range g.files {
+			delete(t.files, ino)
+		}
+		t.keys.Delete(key(filesPrefix, uint64(g.dir)))
+	}
 	t.keys.Delete(key(grantPrefix, uint64(g.dir)))
 	g.dirty, t.ended = false, true
 }
@@ -127,6 +150,9 @@ func (t *Table) end(g *grant) {
 func (t *Table) covering(o meta.Object) *grant {
 	if o.IsDir {
 		return t.dirs[o.Ino]
+	}
+	if g := t.files[o.Ino]; g != nil {
+		return g
 	}
 	return t.spans[o.Ino/SpanSize]
 }
@@ -142,18 +168,23 @@ func (t *Table) CoversAll(session uint64, all []meta.Object) bool {
 	return len(all) > 0 && !slices.ContainsFunc(all, func(o meta.Object) bool { return !t.Covers(session, o) })
 }
 
-// Recall reports whether an update that is not of a batch touches a covered object: then it must wait. The
-// directories of these grants are recalled from now on.
-func (t *Table) Recall(touched []meta.Object) (met bool) {
+// IsIdle reports whether Recall does nothing.
+func (t *Table) IsIdle() bool { return len(t.dirs) == 0 && len(t.cooling.dirs) == 0 }
+
+// Recall reports whether an update of a session that is not of a batch touches a covered object: then it must
+// wait. The directories of these grants are recalled from now on.
+func (t *Table) Recall(touched []meta.Object, session uint64, now posix.Time) (met bool) {
 	for _, o := range touched {
 		g := t.covering(o)
 		if g == nil {
+			t.cooling.changed(o.Ino, session, now)
 			continue
 		}
 		met = true
 		if !g.recalled {
 			g.recalled, t.recall[g.dir] = true, g
 			t.mark(g)
+			t.cooling.recalled(g.dir, session, now)
 		}
 	}
 	t.Save()
@@ -238,7 +269,7 @@ func (t *Table) Begin(session, number uint64) bool {
 		return true
 	}
 	t.endAll(session)
-	l.number, l.next, l.stopped = number, 1, false
+	l.number, l.next, l.stopped, l.asked = number, 1, false, 0
 	t.markLog(l)
 	return true
 }
@@ -353,7 +384,7 @@ func (l *log) encode() []byte {
 	for _, first := range l.spare {
 		b = varint.AppendUint(b, first)
 	}
-	return b
+	return varint.AppendUint(b, l.asked)
 }
 
 func readLog(key, value []byte) (*log, error) {
@@ -362,9 +393,39 @@ func readLog(key, value []byte) (*log, error) {
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		l.spare = append(l.spare, posix.Ino(r.Uint64()))
 	}
+	if r.Len() > 0 { // not in a log that an older version has stored
+		l.asked = r.Uint64()
+	}
 	if r.Done() != nil || len(key) != 9 {
 		return nil, fmt.Errorf("stored log %x: %w", key, varint.ErrMalformed)
 	}
 	l.session = binary.BigEndian.Uint64(key[1:])
 	return l, nil
+}
+
+// storeFiles stores the files of a grant. They do not change.
+func (t *Table) storeFiles(g *grant) {
+	if len(g.files) == 0 {
+		return
+	}
+	b := varint.AppendUint(nil, uint64(len(g.files)))
+	for _, ino := range g.files {
+		b = varint.AppendUint(b, ino)
+	}
+	t.keys.Set(key(filesPrefix, uint64(g.dir)), b)
+}
+
+func readFiles(keys meta.Keys, dir posix.Ino) (files []posix.Ino, err error) {
+	value := keys.Get(key(filesPrefix, uint64(dir)))
+	if value == nil {
+		return nil, nil
+	}
+	r := varint.NewReader(value)
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		files = append(files, posix.Ino(r.Uint64()))
+	}
+	if r.Done() != nil {
+		return nil, fmt.Errorf("stored files of directory %d: %w", dir, varint.ErrMalformed)
+	}
+	return files, nil
 }

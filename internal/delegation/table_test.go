@@ -86,7 +86,7 @@ func TestBatchesAreExecutedOnceInSequence(t *testing.T) {
 	require.Equal(t, Done{Next: 2}, w.run(1, a))
 	require.Equal(t, Done{Next: 2}, w.run(1, a), "a copy of the batch")
 	b := w.create(dir, "b", posix.TypeRegular|0o644)
-	require.Equal(t, Done{Next: 2, Stopped: true}, w.run(3, b), "a gap")
+	require.Equal(t, Done{Next: 2}, w.run(3, b), "a gap")
 	w.alsoAfterReload(func() { require.Equal(t, Done{Next: 2}, w.run(1, a)) })
 	require.Equal(t, Done{Next: 3}, w.run(1, a, b), "an overlap")
 	_, exists := meta.EntryOf(w.m, dir, "b")
@@ -216,8 +216,8 @@ func TestRecall(t *testing.T) {
 	a, b := w.mkdir("a"), w.mkdir("b")
 	touched := []meta.Object{{Ino: a, IsDir: true}}
 	require.False(t, w.Awaits(touched))
-	require.True(t, w.Recall(touched))
-	require.False(t, w.Recall([]meta.Object{{Ino: posix.MakeIno(3, 1), IsDir: true}}))
+	require.True(t, w.Recall(touched, holder+1, 5))
+	require.False(t, w.Recall([]meta.Object{{Ino: posix.MakeIno(3, 1), IsDir: true}}, holder+1, 5))
 	w.alsoAfterReload(func() {
 		require.Equal(t, []posix.Ino{a}, w.Recalled(holder))
 		require.Empty(t, w.Recalled(holder+1))
@@ -227,7 +227,7 @@ func TestRecall(t *testing.T) {
 	require.Equal(t, Done{Next: 2}, w.run(1, w.create(a, "f", posix.TypeRegular|0o644)), "the holder works until it returns the directory")
 	w.run(2, Op{Return: a})
 	require.Empty(t, w.Recalled(0))
-	require.False(t, w.Recall(touched))
+	require.False(t, w.Recall(touched, holder+1, 5))
 }
 
 func TestClear(t *testing.T) {

@@ -58,7 +58,7 @@ func Offline(ctx context.Context, dir string, o Options) (r Report, err error) {
 func claim(dir string) (unlock func() error, err error) {
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is not the data directory of a cluster: name that of 'globalfs dev'", dir)
+		return nil, fmt.Errorf("%s is not a data directory: name that of 'globalfs dev', or DATA_DIR/NAME of a server", dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)

@@ -219,7 +219,7 @@ func TestOfflineRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "is in use: stop its cluster")
 
 	_, err = fsck.Offline(t.Context(), t.TempDir(), fsck.Options{})
-	require.ErrorContains(t, err, "is not the data directory of a cluster")
+	require.ErrorContains(t, err, "is not a data directory")
 
 	other := newStopped(t)
 	require.NoError(t, os.Remove(filepath.Join(other.dir, registry.LocalFile)))

@@ -61,6 +61,9 @@ func Find(dir string, role Role, name string) (Files, error) {
 
 // Names returns the names of the processes of a role that have a certificate in a directory.
 func Names(dir string, role Role) (names []string, err error) {
+	if _, err := os.ReadDir(dir); errors.Is(err, fs.ErrPermission) { // Glob finds nothing then
+		return nil, fmt.Errorf("certificates: %w: its owner can give this user read permission", err)
+	}
 	found, err := filepath.Glob(filepath.Join(escapeGlob(dir), string(role)+"-*.pem"))
 	if err != nil {
 		return nil, fmt.Errorf("certificates in %s: %w", dir, err)

@@ -30,7 +30,7 @@ const (
 	OpDropped                   // Blocks (without lengths): to their home: nothing holds them any more, where they were held (Outbox)
 	OpCollected                 // Blocks (without lengths), which were in the queue of dropped blocks: their copies are deleted -> Number=of how many this was new
 	OpGranted                   // Child Length: numbers from Child on, of the partition that posts, are for the receiver to use (Outbox)
-	OpDelegate                  // as OpMknod of a directory, Offset=number of the session's log -> Attr, Number=partition, Number2=the first of the numbers for the session, which holds the directory exclusively; without Name: numbers only (package delegation)
+	OpDelegate                  // as OpMknod of a directory, Offset=number of the session's log -> Attr, Number=partition, Number2=the first of the numbers for the session, which holds the directory exclusively; without Name: Ino=an existing directory to hold, Length=number of the request, Set and Attr.Ctime: as the client knows the directory -> Attr of it if it is held, Data=the time; without Ino: numbers only (package delegation)
 	OpBatch                     // Data=an encoded delegation.Batch -> Data=an encoded delegation.Done
 	opUpdateEnd
 )
@@ -53,6 +53,7 @@ const (
 	OpChain                    // Ino=directory -> Attr.Ino=the first directory above it that is in another partition, 0 if there is none up to the root; Number=its partition, as far as known
 	OpQueue                    // Offset=place in the queue of dropped blocks after which to start, Length=max blocks, at most MaxIDs, Time: dropped before -> Data=encoded BlockUsage and Dropped (DecodeQueue), Number=how many
 	OpGarbage                  // Blocks (without lengths) -> Data: for each whether it is garbage (DecodeGarbage); of their home, Fresh
+	OpCarry                    // Ino=directory that the client holds, Offset=cookie after which to start, Length=about how many bytes -> Data: the directory (from the start only) and its files as Adopt reads them, Number=cookie after which to go on, 0 at the end
 	opQueryEnd
 )
 

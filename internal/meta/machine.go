@@ -13,9 +13,12 @@ type Config struct {
 	Genesis   []Birth    // the entries of the root directory at birth, in this order
 	Time      posix.Time // of birth
 	Owner     posix.Cred // of the root directory
-	// Shards are the partitions of the region, this one included, for new directories. It counts at birth
-	// only: a stored partition has its own.
+	// Shards are the partitions of the region at birth, this one included, for new directories. It counts at
+	// birth only: a stored partition has its own (AddShards).
 	Shards []uint16
+	// Copy means that the keys have only a part of the tree (Adopt): an inode that is not among them may be
+	// in the partition.
+	Copy bool
 }
 
 // Birth is a directory of another partition that the root directory names from the start.
@@ -84,7 +87,7 @@ func New(keys Keys, cfg Config) (*Machine, error) {
 	if m.reserved, err = loadReservations(keys); err != nil {
 		return nil, err
 	}
-	if m.shards, err = loadShards(keys); err != nil {
+	if m.shards, err = StoredShards(keys); err != nil {
 		return nil, err
 	}
 	return m, m.loadUndecided()

@@ -126,6 +126,7 @@ func TestWhatIsNotForClients(t *testing.T) {
 		{Op: meta.OpMove, Child: dir, Target: 1}, {Op: meta.OpNumbers, Length: 1}, {Op: meta.OpCollected}, {Op: meta.OpGone, Child: dir},
 		{Op: meta.OpReleased, Child: dir}, {Op: meta.OpMake, Child: dir}, {Op: meta.OpGranted, Child: dir}, {Op: meta.OpDropped},
 		{Op: meta.OpRules}, {Op: meta.OpScan, Length: 9}, {Op: meta.OpQueue, Length: 9}, {Op: meta.OpGarbage},
+		{Op: meta.OpCarry, Ino: dir, Length: 9},
 	} {
 		c.Authority = a
 		f.fails(posix.EPERM, c)

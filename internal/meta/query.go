@@ -1,6 +1,8 @@
 package meta
 
 import (
+	"iter"
+
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/posix"
 )
@@ -72,12 +74,10 @@ func (m *Machine) readDir(c *Command) Result {
 	}
 	count := int(min(c.Length, dir.Size, MaxEntries))
 	r := Result{Entries: make([]Entry, 0, count)}
-	for key, value := range m.keys.Scan(placeKey(prefixCookie, dir.Ino, c.Offset+1), after(prefixCookie, dir.Ino)) {
+	for e := range entriesAfter(m, dir.Ino, c.Offset) {
 		if len(r.Entries) == count {
 			break
 		}
-		e, err := decodeCookie(placeOf(key), value)
-		invariant.Check(err == nil, "stored entry %d of %d: %v", placeOf(key), dir.Ino, err)
 		a, at, code := m.attrOf(&e)
 		if code != posix.OK {
 			return failed(code)
@@ -85,4 +85,17 @@ func (m *Machine) readDir(c *Command) Result {
 		r.Entries = append(r.Entries, Entry{Name: e.name, Cookie: e.cookie, Attr: a, At: at})
 	}
 	return r
+}
+
+// entriesAfter yields the entries of a directory after a cookie, in the order of their cookies.
+func entriesAfter(m *Machine, dir posix.Ino, cookie uint64) iter.Seq[entry] {
+	return func(yield func(entry) bool) {
+		for key, value := range m.keys.Scan(placeKey(prefixCookie, dir, cookie+1), after(prefixCookie, dir)) {
+			e, err := decodeCookie(placeOf(key), value)
+			invariant.Check(err == nil, "stored entry %d of %d: %v", placeOf(key), dir, err)
+			if !yield(e) {
+				return
+			}
+		}
+	}
 }

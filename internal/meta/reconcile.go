@@ -32,7 +32,8 @@ import (
 //	    is newer than the names in short ones.
 //	J4  A file has as many links as names. If its inode is in a partition that is not short and has fewer
 //	    links than names, then names in short partitions are out of date. They are removed if all of them are;
-//	    if some of them are good, nobody knows which, and all stay.
+//	    if some of them are good, nobody knows which, and all stay. All stay, too, if no name is in a short
+//	    partition: a command with an unknown outcome was dropped where one of the names is.
 //	J5  An inode without a name and without links is removed. One that has links has lost its name, and gets
 //	    one in the directory lost+found in the root of its partition, or in / if that root has no name.
 //	J6  A block is held by one inode.

@@ -93,19 +93,17 @@ func (r *reconciler) chooseName(n *standing) {
 
 // dropOldNames removes names of a file that are out of date (J4).
 func (r *reconciler) dropOldNames(n *standing) {
-	excess, old := len(n.names)-int(n.Nlink), 0
-	for _, x := range n.names {
-		if r.short[x.in] {
-			old++
-		}
+	excess := len(n.names) - int(n.Nlink)
+	old := slices.DeleteFunc(slices.Clone(n.names), func(x *naming) bool { return !r.short[x.in] })
+	suspects := old
+	if len(old) == 0 {
+		suspects = n.names
 	}
 	switch {
-	case excess <= 0 || old == 0:
-	case excess < old:
-		for _, x := range n.names {
-			if r.short[x.in] {
-				r.note(x, "one of %d names of inode %d was removed, and it is not known which one: all stay", old, n.Ino)
-			}
+	case excess <= 0:
+	case excess < len(suspects) || len(old) == 0:
+		for _, x := range suspects {
+			r.note(x, "one of %d names of inode %d was removed, and it is not known which one: all stay", len(suspects), n.Ino)
 		}
 	default:
 		n.names = slices.DeleteFunc(n.names, func(x *naming) bool {

@@ -133,6 +133,14 @@ func TestReconcile(t *testing.T) {
 			},
 			func(t *testing.T, f *forest) { require.Equal(t, uint32(3), f.nlink(1, file1)) },
 		},
+		"J4: a command with an unknown outcome was dropped at a name": {
+			func(f *forest) { f.put(1, file1, file, 1, 0) }, nil,
+			[]string{
+				"/dir0/dir2/link to file1: one of 2 names of inode 281474976710658 was removed, and it is not known which one: all stay",
+				"/dir0/file1: one of 2 names of inode 281474976710658 was removed, and it is not known which one: all stay",
+			},
+			func(t *testing.T, f *forest) { require.Equal(t, uint32(2), f.nlink(1, file1)) },
+		},
 		"J4: the links of a short partition are out of date": {
 			func(f *forest) { f.put(1, file1, file, 1, 0) }, []uint16{1}, nil,
 			func(t *testing.T, f *forest) { require.Equal(t, uint32(2), f.nlink(1, file1)) },

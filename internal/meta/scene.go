@@ -70,7 +70,7 @@ func (m *Machine) see(ino posix.Ino, e *entry) (s sight) {
 	s.inode, s.code = m.inode(ino)
 	switch {
 	case s.code != posix.ESTALE:
-	case ino.Partition() != m.cfg.Partition:
+	case ino.Partition() != m.cfg.Partition || m.cfg.Copy:
 		s.code = posix.EREMOTE
 	case ino == e.ino:
 		s.code = posix.EIO // I1 is broken, or the store

@@ -13,7 +13,9 @@ import (
 // has a rule, by a hash of its parent and its name, so that the directories of a region spread over all
 // shards. Files stay with their directory: a create is one command of one partition.
 //
-// The shards are state of each partition, which it gets at birth. They do not change.
+// The shards are state of each partition, which it gets at birth. More come behind them by entries of the
+// partition's order (AddShards), so that all replicas agree from which entry on a directory may go to a
+// new one. Directories that exist stay where they are.
 
 var shardsKey = []byte{prefixShards}
 
@@ -25,27 +27,52 @@ func storeShards(keys Keys, shards []uint16) []uint16 {
 	if len(shards) < 2 {
 		return nil
 	}
-	b := varint.AppendUint(nil, uint64(len(shards)))
-	for _, p := range shards {
-		b = varint.AppendUint(b, p)
-	}
-	keys.Set(shardsKey, b)
+	keys.Set(shardsKey, AppendShards(nil, shards))
 	return shards
 }
 
-// loadShards reads the shards of a stored partition.
-func loadShards(keys Keys) (shards []uint16, err error) {
+// AppendShards appends the encoding of a list of shards.
+func AppendShards(b []byte, shards []uint16) []byte {
+	b = varint.AppendUint(b, uint64(len(shards)))
+	for _, p := range shards {
+		b = varint.AppendUint(b, p)
+	}
+	return b
+}
+
+// Shards returns the partitions of the region, as a partition knows them. The caller must not change them.
+func Shards(m *Machine) []uint16 {
+	if len(m.shards) == 0 {
+		return []uint16{m.cfg.Partition}
+	}
+	return m.shards
+}
+
+// AddShards makes shards the partitions of the region if they are the present ones and more behind them. It
+// reports whether they are; otherwise nothing changes.
+func AddShards(m *Machine, shards []uint16) bool {
+	now := Shards(m)
+	if len(shards) <= len(now) || checkShards(m.cfg.Partition, shards) != nil || !slices.Equal(shards[:len(now)], now) {
+		return false
+	}
+	m.shards = storeShards(m.keys, slices.Clone(shards))
+	return true
+}
+
+// StoredShards reads the shards of a stored partition; none: the region has one partition.
+func StoredShards(keys Keys) (shards []uint16, err error) {
 	b := keys.Get(shardsKey)
 	if b == nil {
 		return nil, nil
 	}
-	if shards, err = decodeShards(b); err != nil {
+	if shards, err = DecodeShards(b); err != nil {
 		return nil, fmt.Errorf("stored metadata: shards: %w", err)
 	}
 	return shards, nil
 }
 
-func decodeShards(b []byte) (shards []uint16, err error) {
+// DecodeShards reads what AppendShards has written.
+func DecodeShards(b []byte) (shards []uint16, err error) {
 	r := varint.NewReader(b)
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		shards = append(shards, r.Uint16())
@@ -55,13 +82,21 @@ func decodeShards(b []byte) (shards []uint16, err error) {
 
 // shardsOf checks the stored shards: several, each once, this partition among them.
 func (c *checker) shardsOf(_, value []byte) {
-	shards, err := decodeShards(value)
-	switch {
-	case err != nil:
-		c.report("shards: %v", err)
-	case len(shards) < 2 || len(shards) > MaxShards || !slices.Contains(shards, c.partition) || len(slices.Compact(slices.Sorted(slices.Values(shards)))) < len(shards):
-		c.report("partition %d has the shards %v", c.partition, shards)
+	shards, err := DecodeShards(value)
+	if err == nil {
+		err = checkShards(c.partition, shards)
 	}
+	if err != nil {
+		c.report("shards: %v", err)
+	}
+}
+
+// checkShards refuses what cannot be the shards of a partition.
+func checkShards(partition uint16, shards []uint16) error {
+	if len(shards) < 2 || len(shards) > MaxShards || !slices.Contains(shards, partition) || len(slices.Compact(slices.Sorted(slices.Values(shards)))) < len(shards) {
+		return fmt.Errorf("partition %d has the shards %v", partition, shards)
+	}
+	return nil
 }
 
 // placeFor gives the partition for a new inode of a type with this name: the rule of the directory decides,

@@ -41,6 +41,30 @@ func TestShardsAreState(t *testing.T) {
 	}
 }
 
+// TestAddShards: more shards come behind the present ones, and stay; nothing else changes them.
+func TestAddShards(t *testing.T) {
+	keys := kv.NewMemory()
+	m, err := meta.New(keys, meta.Config{Partition: 2})
+	require.NoError(t, err)
+	for _, shards := range [][]uint16{nil, {2}, {5, 2}, {2, 2}, {5, 7}} {
+		require.False(t, meta.AddShards(m, shards), "%v", shards)
+		require.Equal(t, []uint16{2}, meta.Shards(m))
+	}
+	wanted := []uint16{2, 5}
+	require.True(t, meta.AddShards(m, wanted))
+	require.True(t, meta.AddShards(m, []uint16{2, 5, 7}))
+	for _, shards := range [][]uint16{wanted, {2, 5, 7}, {2, 7, 5, 8}, {5, 2, 7, 8}} {
+		require.False(t, meta.AddShards(m, shards), "%v", shards)
+	}
+	m, err = meta.New(keys, meta.Config{Partition: 2})
+	require.NoError(t, err)
+	require.Equal(t, []uint16{2, 5, 7}, meta.Shards(m))
+	require.Empty(t, meta.Check(keys))
+	stored, err := meta.StoredShards(keys)
+	require.NoError(t, err)
+	require.Equal(t, meta.Shards(m), stored)
+}
+
 // TestShardOf: directories spread over the shards, also those with the same name.
 func TestShardOf(t *testing.T) {
 	shards := []uint16{1, 4, 7, 9}

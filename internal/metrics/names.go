@@ -59,6 +59,10 @@ const (
 	ReplicaDiverged
 	PartitionUnanswered // of the server that reads
 
+	// Values of servers (labels: region, server).
+
+	ServerConnections // and peer, fabric
+
 	// Values of mounts (label: mount).
 
 	Operations      // and operation
@@ -100,6 +104,7 @@ var (
 	perRegion    = []string{"region"}
 	perReplica   = []string{"region", "server", "partition"}
 	perCache     = []string{"mount", "cache"}
+	perFabric    = []string{"region", "server", "peer", "fabric"}
 )
 
 var definitions = [namesEnd]definition{
@@ -134,6 +139,8 @@ var definitions = [namesEnd]definition{
 	SweptBlocks:  {"globalfs_gc_swept_blocks_total", "Orphans deleted in the background.", counter, perRegion},
 	SweptBytes:   {"globalfs_gc_swept_bytes_total", "Bytes of these blocks, one copy of each.", counter, perRegion},
 	SweepEnded:   {"globalfs_gc_last_sweep_timestamp_seconds", "When the last sweep ended, in seconds since 1970.", gauge, perRegion},
+
+	ServerConnections: {"globalfs_server_connections", "Connections that peers (servers, clients and admins) have to a server, through tcp or shm (shared memory of one host).", gauge, perFabric},
 
 	ReplicaLeads:     {"globalfs_replica_leads", "1 if the replica leads its partition, as far as it knows.", gauge, perReplica},
 	ReplicaSeated:    {"globalfs_replica_seated", "0 while the replica is not yet a member of its partition's group.", gauge, perReplica},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/mount/behind"
 	"github.com/globalfs/globalfs/internal/mount/serve"
@@ -46,7 +47,7 @@ type contents struct {
 }
 
 // Stage implements behind.Store.
-func (c contents) Stage(ctx context.Context, ino posix.Ino, data []byte) (behind.Staged, error) {
+func (c contents) Stage(ctx context.Context, ino posix.Ino, data *block.Draft) (behind.Staged, error) {
 	s, err := c.client.Stage(ctx, ino, data)
 	if err != nil {
 		return nil, err
@@ -66,14 +67,14 @@ func (c contents) Write(ctx context.Context, b *behind.Batch) error {
 // write orders the content of a batch.
 func (c contents) write(ctx context.Context, b *behind.Batch) error {
 	w := client.Write{Ino: b.Ino, Offset: b.Offset, Append: b.Append, KillSetID: b.KillSetID}
-	if len(b.Parts) == 1 && b.Parts[0].Staged == nil { // it may be small enough for the metadata
-		w.Data = b.Parts[0].Data
+	if first := b.Parts[0]; len(b.Parts) == 1 && first.Staged == nil && b.Offset+uint64(first.Data.Len()) <= client.MaxInline {
+		w.Data = first.Data.Data() // it is small enough for the metadata
 		_, err := c.client.Write(ctx, b.Cred, w)
 		return err
 	}
 	parts := make([]client.Part, len(b.Parts))
 	for i, p := range b.Parts {
-		parts[i].Data = p.Data
+		parts[i].Data = &p.Data
 		if p.Staged != nil {
 			parts[i].Staged = p.Staged.(*client.Staged)
 		}

@@ -1,6 +1,7 @@
 package order
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -23,6 +24,11 @@ type Core interface {
 // only on its destinations, which are sorted, and its id: all replicas of all its destinations name it alike.
 type Classifier interface {
 	Class(dest []multicast.GroupID, id multicast.MessageID) multicast.Class
+}
+
+// Grower is a Core that takes in more groups while it runs.
+type Grower interface {
+	AddGroup(g multicast.Group) error
 }
 
 // Orders are the two orders of one replica, with the proposals and frames of the current step. Orders have
@@ -60,6 +66,15 @@ func (o *Orders) Leads() bool { return o.own.Leads() }
 // Members returns the replicas of a partition; none if there is no such partition.
 func (o *Orders) Members(partition uint16) []multicast.ProcessID {
 	return o.between.Members(multicast.GroupID(partition))
+}
+
+// AddGroup makes the group of a new partition known to the order between partitions, between two steps.
+func (o *Orders) AddGroup(g multicast.Group) error {
+	core, grows := o.between.(Grower)
+	if !grows {
+		return errors.New("the order between partitions takes in no more of them")
+	}
+	return core.AddGroup(g)
 }
 
 // Left reports whether this replica has left its group, in one order at least: the group goes on without it.

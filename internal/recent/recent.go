@@ -1,4 +1,5 @@
-// Package recent remembers a bounded number of things, as caches of hints do that may be wrong or missing.
+// Package recent keeps a bounded number of entries: those that were used last. It is for caches of hints, in
+// which an entry may be wrong or missing.
 package recent
 
 import (

@@ -67,8 +67,8 @@ func (c *Config) validateEndpoint(endpoint string) error {
 	switch {
 	case err == nil && u.User != nil:
 		return fmt.Errorf("registry: the endpoint at %s has a password in it: give that as username and password", u.Host)
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Port() == "":
-		return fmt.Errorf("registry: endpoint %q: give http(s)://host:port, such as https://etcd1.example.com:2379", endpoint)
+	case checkForm(endpoint) != nil:
+		return checkForm(endpoint)
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
 		return fmt.Errorf("registry: endpoint %q: give only scheme, host and port", endpoint)
 	case u.Scheme == "http" && c.TLS != nil:
@@ -91,9 +91,21 @@ func (c *Config) checkClear() error {
 	return CheckEncrypted(c.Endpoints)
 }
 
-// CheckEncrypted refuses endpoints that use a network without encryption.
+// checkForm refuses an endpoint without scheme, host or port.
+func checkForm(endpoint string) error {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Port() == "" {
+		return fmt.Errorf("registry: endpoint %q: give http(s)://host:port, such as https://etcd1.example.com:2379", endpoint)
+	}
+	return nil
+}
+
+// CheckEncrypted refuses endpoints that are no URLs, or that use a network without encryption.
 func CheckEncrypted(endpoints []string) error {
 	for _, e := range endpoints {
+		if err := checkForm(e); err != nil {
+			return err
+		}
 		u, err := url.Parse(e)
 		if err != nil || u.Scheme != "http" || isLoopback(u.Hostname()) {
 			continue

@@ -158,6 +158,8 @@ func (r *Replica) executeEntry(e *order.Entry, id multicast.MessageID) (a effect
 		a.unseen, err = r.passBarrier(e, id)
 	case e.Kind == entryMarker:
 		err = r.passMarker(e)
+	case e.Kind == entryShards:
+		err = r.shards.add(e.Body)
 	case e.Kind == entryRevoke:
 		err = r.delegations.executeRevoke(e.Body)
 	default:
@@ -240,6 +242,8 @@ func (r *Replica) change(c *meta.Command) (meta.Result, error) {
 		return meta.Result{Code: posix.EOPNOTSUPP}, nil
 	case c.Op == meta.OpBatch:
 		return r.delegations.executeBatch(c, c.Time, r.cross.Count())
+	case c.Op == meta.OpDelegate && c.Name == "" && c.Ino != 0:
+		return r.delegations.answer(c), nil
 	case c.Op == meta.OpDelegate && c.Name == "":
 		var numbers meta.Result
 		r.delegations.delegate(c, &numbers)

@@ -32,7 +32,10 @@ type listCore struct {
 
 func (l *listCore) Leads() bool { return l.member.cluster.leader[l.member.partition] == l.member }
 func (l *listCore) Members(g multicast.GroupID) []multicast.ProcessID {
-	return l.member.cluster.groups[g].Members
+	if groups := l.member.cluster.groups; int(g) < len(groups) {
+		return groups[g].Members
+	}
+	return nil
 }
 
 func (l *listCore) Step(in *multicast.Input, out *multicast.Output) {

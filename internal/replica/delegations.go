@@ -74,12 +74,12 @@ func (d *delegations) isRecalled(c *meta.Command) bool {
 
 // recall reports whether an update at its place of the order must wait, and recalls the directories.
 func (d *delegations) recall(c *meta.Command) bool {
-	return d.Len() > 0 && d.Recall(meta.Touched(d.machine, c))
+	return !d.IsIdle() && d.Recall(meta.Touched(d.machine, c), c.Session, c.Time)
 }
 
 // recallHere is recall for a command of several partitions.
 func (d *delegations) recallHere(c *meta.Command, parties []uint16) bool {
-	return d.Len() > 0 && d.Recall(meta.TouchedHere(d.machine, c, parties))
+	return !d.IsIdle() && d.Recall(meta.TouchedHere(d.machine, c, parties), c.Session, c.Time)
 }
 
 // executeBatch executes a batch of a client's log.
@@ -110,9 +110,37 @@ func (d *delegations) delegate(c *meta.Command, made *meta.Result) {
 	if !d.Begin(c.Session, c.Offset) || c.Name != "" && !d.Grant(c.Session, made.Attr.Ino) {
 		return
 	}
+	d.giveNumbers(c.Session, made)
+}
+
+// answer answers a request for an existing directory.
+func (d *delegations) answer(c *meta.Command) (r meta.Result) {
+	a := delegation.Ask{Dir: c.Ino, Log: c.Offset, Number: c.Length, Ctime: c.Attr.Ctime}
+	if !d.Answer(d.machine, c.Session, &a, c.Time) {
+		return r
+	}
+	r = d.machine.Query(&meta.Command{Op: meta.OpGetAttr, Ino: c.Ino})
+	r.Data = varint.AppendInt(nil, int64(c.Time))
+	if d.Spare(c.Session) < delegation.SpansPerGrant/2 {
+		d.giveNumbers(c.Session, &r)
+		d.Save()
+	}
+	return r
+}
+
+// query answers a query from the tree.
+func (d *delegations) query(c *meta.Command) meta.Result {
+	if c.Op != meta.OpCarry || c.Authority != nil {
+		return d.machine.Query(c)
+	}
+	return meta.Carry(d.machine, c, func(file posix.Ino) bool { return d.IsOf(c.Ino, file) })
+}
+
+// giveNumbers gives numbers to a session with a log.
+func (d *delegations) giveNumbers(session uint64, r *meta.Result) {
 	first := meta.TakeNumbers(d.machine, delegation.SpansPerGrant*delegation.SpanSize, delegation.SpanSize)
-	d.AddNumbers(c.Session, first)
-	made.Number2 = uint64(first)
+	d.AddNumbers(session, first)
+	r.Number2 = uint64(first)
 }
 
 // revoke proposes the end of grants with recalls that were not answered.

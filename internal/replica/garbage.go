@@ -5,7 +5,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
-	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/session"
 )
 
 // Garbage in block stores
@@ -57,14 +57,14 @@ func checkGarbage(c *meta.Command, q *ask.Request) error {
 // garbage takes the blocks that may still be written out of the answer to OpGarbage.
 func (r *Replica) garbage(c *meta.Command, result *meta.Result) {
 	for i, b := range c.Blocks {
-		if r.mayBeWritten(b.ID) {
-			result.Data[i] = 0
+		if horizon, open := r.sessions.Horizon(b.ID.Session()); open && b.ID.Counter() >= horizon {
+			result.Data[i] = 0 // a write that is ordered later may name it
 		}
 	}
 }
 
-// mayBeWritten reports whether a write that is ordered later may name a block.
-func (r *Replica) mayBeWritten(id posix.BlockID) bool {
-	horizon, open := r.sessions.Horizon(id.Session())
-	return open && id.Counter() >= horizon
+// Admit decides whether an update is to be executed, in the present state. Whether the blocks of a write are
+// stored means something only while the write's session is open: before, they may be garbage already.
+func (r *Replica) Admit(u session.Update, from *ask.Client) session.Verdict {
+	return r.sessions.Admit(u, from)
 }

@@ -28,7 +28,7 @@ func (r *Replica) execute(q *reads.Query, replies []turn.Call) []turn.Call {
 		r.persists = append(r.persists, r.replyTo(&q.Request, q.Call.Token, ask.Answered, nil))
 		return replies
 	}
-	result := r.machine.Query(r.holdBlocks(&q.Command))
+	result := r.delegations.query(r.holdBlocks(&q.Command))
 	if q.Command.Op == meta.OpGarbage && result.Code == posix.OK {
 		r.garbage(&q.Command, &result)
 	}

@@ -24,7 +24,7 @@ type RecoveredCommand struct {
 	Coordinator uint16        `json:"coordinator"`
 	Outcome     cross.Outcome `json:"outcome"`
 	Executed    []uint16      `json:"executed,omitempty"` // by the recovery, at these parties
-	Lacking     []uint16      `json:"lacking,omitempty"`  // parties that cannot execute it
+	Lacking     []uint16      `json:"lacking,omitempty"`  // parties whose states do not have the outcome
 }
 
 // Recover makes the surviving states of all partitions the first states of a new cluster: stores[i] has
@@ -38,7 +38,7 @@ func Recover(stores []Keys, short []bool, decisions map[multicast.MessageID]cros
 	if err != nil {
 		return done, err
 	}
-	ended, err := cross.Settle(states, decisions, hash)
+	ended, err := cross.Settle(states, short, decisions, hash)
 	if err != nil {
 		return done, err
 	}

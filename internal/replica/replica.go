@@ -2,6 +2,7 @@ package replica
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -37,9 +38,13 @@ type Keys interface {
 
 // Config of a replica.
 type Config struct {
-	Partition   uint16
-	Groups      []multicast.Group // of all partitions, by their ids, with their initial members
-	Cluster     []byte            // the identity of the cluster: clients of another one are refused; nil: all are accepted
+	Partition uint16
+	Groups    []multicast.Group // of all partitions, by their ids, with their initial members; see AddGroups
+	// Founded is the number of partitions at the creation of the cluster: the first of Groups. 0: all.
+	Founded int
+	// Shards are the partitions over which the directories of the region are to spread; see SpreadOver.
+	Shards      []uint16
+	Cluster     []byte // the identity of the cluster: clients of another one are refused; nil: all are accepted
 	Self        multicast.ProcessID
 	Index       int           // of Self in its group: spreads work that any replica may do
 	Incarnation uint64        // grows with every start of the process; below 2^31
@@ -85,6 +90,7 @@ type Replica struct {
 	backup   backup
 
 	delegations delegations
+	shards
 
 	updates  updates
 	watches  watches
@@ -129,8 +135,9 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 	if r.delegations, err = loadDelegations(r); err != nil {
 		return nil, err
 	}
+	r.shards = shards{orders: r.orders, machine: machine, known: len(cfg.Groups), wanted: cfg.Shards}
 	r.cross, err = cross.New(cross.Config{
-		Partition: cfg.Partition, Self: cfg.Self, Index: cfg.Index, Partitions: len(cfg.Groups), MaxPending: cfg.MaxPending,
+		Partition: cfg.Partition, Self: cfg.Self, Index: cfg.Index, Partitions: cmp.Or(cfg.Founded, len(cfg.Groups)), MaxPending: cfg.MaxPending,
 		Recall: r.delegations.recallHere,
 	}, keys, machine, r.orders, r.sessions)
 	if err != nil {
@@ -201,6 +208,7 @@ func (r *Replica) maintain(out *turn.Output) {
 	}
 	r.queries.Raise(r.now.Mono, r.proposeBarrier)
 	r.proposeMarker()
+	r.shards.order(r.now.Mono)
 	r.endBlocked(out)
 	r.delegations.revoke(r.now.Mono)
 	out.Replies = r.watches.expire(r.now.Mono, out.Replies)
@@ -212,7 +220,7 @@ func (r *Replica) Wake() time.Duration {
 	if r.progress.reapAgain || r.updates.resume || len(r.persists) > 0 {
 		return max(r.now.Mono, 1)
 	}
-	return order.Earliest(r.progress.syncAt, r.progress.commitAt, r.sessions.Wake(), r.cross.Wake(), r.queries.Wake(), r.seats.wake(), r.updates.wakeAt, r.watches.wake(), r.delegations.wakeAt)
+	return order.Earliest(r.progress.syncAt, r.progress.commitAt, r.sessions.Wake(), r.cross.Wake(), r.queries.Wake(), r.seats.wake(), r.shards.wakeAt, r.updates.wakeAt, r.watches.wake(), r.delegations.wakeAt)
 }
 
 // request routes one request.

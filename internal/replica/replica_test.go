@@ -28,6 +28,9 @@ func (o *orderer) Replay([]byte) error { return nil }
 func (o *orderer) Checkpoint() []byte  { return nil }
 func (o *orderer) Leads() bool         { return true }
 func (o *orderer) Members(g multicast.GroupID) []multicast.ProcessID {
+	if int(g) >= len(allGroups) {
+		return nil
+	}
 	return allGroups[g].Members
 }
 

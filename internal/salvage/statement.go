@@ -170,6 +170,9 @@ func lackingText(c *replica.RecoveredCommand) string {
 	if len(c.Lacking) == 0 {
 		return ""
 	}
+	if c.Outcome == cross.Aborted {
+		return fmt.Sprintf("; partitions %s have executed it nevertheless", list(c.Lacking))
+	}
 	return fmt.Sprintf("; its part in partitions %s is lost", list(c.Lacking))
 }
 

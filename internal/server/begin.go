@@ -25,7 +25,9 @@ func (l later) Begin(ctx context.Context, request []byte, caller transport.Calle
 	if client.Bounds() != nil {
 		return 0, false // the call may have to wait for its rate, and its blocks must be checked
 	}
-	return h.driver.Begin(client, request, &timedCall{Caller: caller, counts: h.counts, kind: request[0], began: time.Now()}), true
+	began := time.Now()
+	l.server.rates.rivals.note(client.Owner(), ask.Kind(request[0]), began)
+	return h.driver.Begin(client, request, &timedCall{Caller: caller, counts: h.counts, kind: request[0], began: began}), true
 }
 
 // Withdraw implements transport.Asynchronous.

@@ -64,7 +64,7 @@ func OpenRemains(plan *topology.Cluster, partition uint16, index int, copied, or
 		return nil, err
 	}
 	r.Position = h.log.Durable()
-	local, between, err := s.recoverCores(h, 1)
+	local, between, err := s.recoverCores(plan, h, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func OpenRemains(plan *topology.Cluster, partition uint16, index int, copied, or
 		return nil, err
 	}
 	r.Replica, err = replica.New(replica.Config{
-		Cluster: plan.Identity(), Partition: partition, Groups: plan.Groups(), Self: h.process, Index: index, Incarnation: 1,
+		Cluster: plan.Identity(), Partition: partition, Groups: plan.Groups(), Founded: plan.Founded, Self: h.process, Index: index, Incarnation: 1,
 	}, local, between, h.keys, machine)
 	if err != nil {
 		return nil, err

@@ -201,7 +201,7 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	if h.marked, err = isMarked(dir); err != nil {
 		return err
 	}
-	local, cross, err := s.recoverCores(h, incarnation)
+	local, cross, err := s.recoverCores(plan, h, incarnation)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	h.amnesiac.Store(h.marked || local.Amnesiac())
 	log := timedLog{h.log, &h.counts.appends, &h.counts.syncs}
 	h.replica, err = replica.New(replica.Config{
-		Cluster: plan.Identity(), Partition: p.ID, Groups: plan.Groups(), Self: h.process, Index: n, Incarnation: incarnation, Cut: h.saveCut,
+		Cluster: plan.Identity(), Partition: p.ID, Groups: plan.Groups(), Founded: plan.Founded, Shards: plan.Shards(p.Region), Self: h.process, Index: n, Incarnation: incarnation, Cut: h.saveCut,
 		Sealer: s.sealer, Rights: s.grants, Tickets: s.tickets, TicketsOptional: s.cfg.TicketsOptional,
 	}, local, cross, syncedKeys{h.keys, log}, machine)
 	if err != nil {
@@ -263,12 +263,11 @@ func (s *Server) openKeys(dir string) (*kv.Store, error) {
 }
 
 // recoverCores replays the log over the store: entries that are not in the store will be delivered again.
-func (s *Server) recoverCores(h *hosted, incarnation uint64) (local, cross *primcast.Core, err error) {
+func (s *Server) recoverCores(plan *topology.Cluster, h *hosted, incarnation uint64) (local, cross *primcast.Core, err error) {
 	position, relayed, err := replica.Positions(h.keys)
 	if err != nil {
 		return nil, nil, err
 	}
-	plan := s.plan.Load()
 	groups := plan.Groups()
 	cfg := primcast.Config{
 		Self: h.process, Groups: groups[h.partition : h.partition+1], Delivered: multicast.UpTo(position), Seed: incarnation,
@@ -285,7 +284,7 @@ func (s *Server) recoverCores(h *hosted, incarnation uint64) (local, cross *prim
 		return nil, nil, err
 	}
 	cfg.Amnesiac = false // the order between partitions is always synced
-	cfg.Groups, cfg.Delivered = groups, relayed
+	cfg.Groups, cfg.Founded, cfg.Delivered = groups, plan.Founded, relayed
 	cfg.Classes, cfg.HybridClock = true, true
 	if cross, err = primcast.New(cfg); err != nil {
 		return nil, nil, err
@@ -305,7 +304,7 @@ func (s *Server) recoverCores(h *hosted, incarnation uint64) (local, cross *prim
 func metaConfig(plan *topology.Cluster, p *topology.Partition) meta.Config {
 	return meta.Config{
 		Partition: p.ID, Genesis: genesis(plan, p), Time: posix.Time(max(0, plan.Created.UnixNano())),
-		Owner: posix.Cred{UID: plan.Owner.UID, GID: plan.Owner.GID}, Shards: plan.Shards(p.Region),
+		Owner: posix.Cred{UID: plan.Owner.UID, GID: plan.Owner.GID}, Shards: plan.BirthShards(p),
 	}
 }
 

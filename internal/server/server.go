@@ -98,6 +98,7 @@ type residence struct {
 	done    chan struct{}           // closed when the replica has ended and is closed
 	trouble atomic.Pointer[Stopped] // nil: the replica runs
 	told    int                     // number of replacements in its group that the replica knows; GUARDED_BY Server.changing
+	knows   counted                 // partitions that the replica knows; GUARDED_BY Server.changing
 }
 
 // tenancy is the storage server with its lifetime.
@@ -181,7 +182,7 @@ func (s *Server) open(p *topology.Partition, n int, incarnation uint64) error {
 		s.setDamaged(h, err)
 		return nil
 	}
-	r := &residence{done: make(chan struct{}), told: len(s.plan.Load().Replacements(p))}
+	r := &residence{done: make(chan struct{}), told: len(s.plan.Load().Replacements(p)), knows: partitionsOf(s.plan.Load(), p.ID)}
 	r.now.Store(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()

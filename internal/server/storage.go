@@ -76,7 +76,7 @@ func StartStorage(cfg StorageConfig) (_ *Storage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Endpoint.Serve(s.node.Handle)
+	cfg.Endpoint.ServeAndForget(s.node.Handle)
 	return s, nil
 }
 

@@ -11,15 +11,19 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/pause"
-	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/session"
 )
 
 // A write of a bound client is ordered only if its blocks are stored. Otherwise a client could make
 // unreadable files, which fsck and status would report as lost blocks. The server of the called replica
 // checks the blocks before the replica gets the request. The result of the check stays valid: a block of an
 // open session that is not below the session's horizon is not garbage (package replica, garbage.go), and
-// blocks never change. The replica refuses all other blocks. A repetition of an executed write is refused too
-// if its blocks were overwritten and collected meanwhile, which takes the grace period.
+// blocks never change. The replica refuses all other blocks.
+//
+// So the session must be open when the check begins: a session never opens twice, and is open at the write if
+// the write has an effect. Otherwise a client could put a block for a session that it opens later, after the
+// check and after a sweep that has deleted the block. A replica that does not know the session may be behind
+// the replica that has opened it: it passes a barrier before the session counts as unknown.
 //
 // Clients with user 0 are trusted like servers. Their writes are not checked.
 
@@ -33,8 +37,8 @@ const (
 
 // checkStored returns the answer to a request of a bound client with blocks that are not stored; nil: the
 // replica handles the request.
-func (s *Server) checkStored(ctx context.Context, h *hosted, bounds *posix.Authority, request []byte) []byte {
-	if bounds == nil || len(request) == 0 || ask.Kind(request[0]) != ask.Update {
+func (s *Server) checkStored(ctx context.Context, h *hosted, client *ask.Client, request []byte) []byte {
+	if client.Bounds() == nil || len(request) == 0 || ask.Kind(request[0]) != ask.Update {
 		return nil
 	}
 	q, err := ask.DecodeRequest(request)
@@ -45,6 +49,17 @@ func (s *Server) checkStored(ctx context.Context, h *hosted, bounds *posix.Autho
 	if err != nil || c.Op != meta.OpWrite || len(c.Blocks) == 0 {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, storedTimeout)
+	defer cancel()
+	v, err := h.admit(ctx, &q, client)
+	switch {
+	case err != nil:
+		return (&ask.Reply{Status: ask.Overloaded}).Append(nil)
+	case v.Outcome == ask.UnknownSession:
+		return (&ask.Reply{Status: ask.UnknownSession}).Append(nil)
+	case !v.Execute:
+		return nil // the replica has the answer; the blocks may be overwritten and deleted since
+	}
 	ids := make([]block.ID, len(c.Blocks))
 	for i, b := range c.Blocks {
 		if b.ID.Partition() != h.partition || b.ID.Session() != q.Session {
@@ -52,8 +67,6 @@ func (s *Server) checkStored(ctx context.Context, h *hosted, bounds *posix.Autho
 		}
 		ids[i] = b.ID
 	}
-	ctx, cancel := context.WithTimeout(ctx, storedTimeout)
-	defer cancel()
 	for range storedTries {
 		lengths, unknown := s.lengths(ctx, h.partition, ids)
 		if err = checkLengths(c.Blocks, lengths); err == nil {
@@ -66,6 +79,38 @@ func (s *Server) checkStored(ctx context.Context, h *hosted, bounds *posix.Autho
 		}
 	}
 	return (&ask.Reply{Status: ask.Refused, Result: []byte(err.Error())}).Append(nil)
+}
+
+// admit returns the decision of the replica on an update, in a state that has the session of the update if
+// the client has got the answer to its opening.
+func (h *hosted) admit(ctx context.Context, q *ask.Request, client *ask.Client) (v session.Verdict, err error) {
+	u := session.Update{Session: q.Session, Seq: q.Seq, Done: q.Done}
+	for first := true; ; first = false {
+		verdict := make(chan session.Verdict, 1)
+		if err := h.driver.Between(ctx, func() { verdict <- h.replica.Admit(u, client) }); err != nil {
+			return v, err
+		}
+		if v = <-verdict; v.Outcome != ask.UnknownSession || !first {
+			return v, nil
+		}
+		if err := h.passBarrier(ctx); err != nil {
+			return v, err
+		}
+	}
+}
+
+// passBarrier returns after the replica has executed all that was answered anywhere in its partition before.
+func (h *hosted) passBarrier(ctx context.Context) error {
+	query := ask.Request{Kind: ask.Query, Fresh: true, Command: (&meta.Command{Op: meta.OpStatFS}).Append(nil)}
+	answer, err := h.driver.Handle(ctx, nil, query.Append(nil))
+	if err != nil {
+		return err
+	}
+	reply, err := ask.DecodeReply(answer)
+	if err == nil && reply.Status != ask.Answered {
+		err = fmt.Errorf("the replica of partition %d does not pass a barrier: outcome %d", h.partition, reply.Status)
+	}
+	return err
 }
 
 // checkLengths returns an error for the first block of a write that is not stored, or is shorter than in the

@@ -74,6 +74,9 @@ func (s *Server) serve(h *hosted) transport.Handler {
 		}
 		if len(request) == 0 || request[0] != transferRequest {
 			began, client := time.Now(), asker.client()
+			if len(request) > 0 {
+				s.rates.rivals.note(client.Owner(), ask.Kind(request[0]), began)
+			}
 			if client.Bounds() != nil && len(request) > 0 && !s.rates.wait(ctx, client.Owner(), ask.Kind(request[0]), len(request), ask.CountProofs(request)) {
 				if s.rates.isNews(client.Owner()) {
 					s.cfg.Logger.Warn("a client makes more requests than its rate, and waits: 'clients:' in the cluster file has the rates",
@@ -81,7 +84,7 @@ func (s *Server) serve(h *hosted) transport.Handler {
 				}
 				return (&ask.Reply{Status: ask.Overloaded}).Append(nil), ctx.Err()
 			}
-			if refusal := s.checkStored(ctx, h, client.Bounds(), request); refusal != nil {
+			if refusal := s.checkStored(ctx, h, client, request); refusal != nil {
 				return refusal, nil
 			}
 			answer, err := h.driver.Handle(ctx, client, request)

@@ -13,10 +13,10 @@ import (
 )
 
 // Update applies a newer description of the cluster to a running server. It starts replicas that are new on
-// this server, stops replaced ones, and informs the others of replacements in their groups. It gives the
-// storage server the members of its region, and stops it after it has left. The steps are independent: after
-// a failure Update continues with the others. The next Update, also with the same description, tries the
-// failed steps again.
+// this server, stops replaced ones, and informs the others of new partitions and of replacements in their
+// groups. It gives the storage server the members of its region, and stops it after it has left. The steps
+// are independent: after a failure Update continues with the others. The next Update, also with the same
+// description, tries the failed steps again.
 func (s *Server) Update(ctx context.Context, plan *topology.Cluster) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -36,7 +36,7 @@ func (s *Server) Update(ctx context.Context, plan *topology.Cluster) error {
 	errs := make([]error, len(residences))
 	var telling sync.WaitGroup
 	for i, r := range residences {
-		telling.Go(func() { errs[i] = s.tellReplaced(ctx, r, plan) })
+		telling.Go(func() { errs[i] = errors.Join(s.tellReplaced(ctx, r, plan), r.tellPartitions(ctx, plan)) })
 	}
 	telling.Wait()
 	return errors.Join(err, errors.Join(errs...))
@@ -159,8 +159,40 @@ func (s *Server) tellReplaced(ctx context.Context, r *residence, plan *topology.
 	return err
 }
 
+// tellPartitions informs a replica of the groups of new partitions, and of those over which the directories
+// of its region spread. A replica that restarts learns of both from the newest plan.
+func (r *residence) tellPartitions(ctx context.Context, plan *topology.Cluster) error {
+	select {
+	case <-r.done:
+		return nil
+	default:
+	}
+	h := r.now.Load()
+	now := partitionsOf(plan, h.partition)
+	if now == r.knows {
+		return nil
+	}
+	var failed error
+	err := h.driver.Between(ctx, func() {
+		if failed = h.replica.AddGroups(plan.Groups()); failed == nil {
+			h.replica.SpreadOver(plan.Shards(plan.Partitions[h.partition].Region))
+		}
+	})
+	if err = errors.Join(err, failed); err == nil {
+		r.knows = now
+	}
+	return err
+}
+
+// counted are the numbers of partitions that a replica knows. They only grow.
+type counted struct{ groups, shards int }
+
+func partitionsOf(plan *topology.Cluster, partition uint16) counted {
+	return counted{len(plan.Groups()), len(plan.Shards(plan.Partitions[partition].Region))}
+}
+
 // ErrNotHere means that a server hosts no replica of a partition.
-var ErrNotHere = errors.New("no replica of the partition runs on this server")
+var ErrNotHere = errors.New("no replica of the partition runs on this server ('globalfs status' shows the servers of each partition)")
 
 // Lead makes the replica of a partition on this server the leader of its group, if the group accepts it.
 func (s *Server) Lead(ctx context.Context, partition uint16) error {
@@ -190,6 +222,26 @@ func (s *Server) Replicas(ctx context.Context) []ask.Status {
 	asking.Wait()
 	slices.SortFunc(all, func(a, b ask.Status) int { return int(a.Partition) - int(b.Partition) })
 	return all
+}
+
+// Spread returns for each partition with a replica on this server the number of partitions over which its new
+// directories spread. A replica that does not answer until ctx ends is missing.
+func (s *Server) Spread(ctx context.Context) map[uint16]int {
+	of := map[uint16]int{}
+	var asking sync.WaitGroup
+	var mu sync.Mutex
+	for _, r := range s.residences() {
+		asking.Go(func() {
+			h, spread := r.now.Load(), make(chan int, 1)
+			if h.driver.Between(ctx, func() { spread <- h.replica.Spread() }) == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				of[h.partition] = <-spread
+			}
+		})
+	}
+	asking.Wait()
+	return of
 }
 
 func (r *residence) status(ctx context.Context) (ask.Status, error) {

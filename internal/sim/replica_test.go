@@ -161,11 +161,12 @@ func replicaCores(
 		return nil, nil, err
 	}
 	cfg.SuspectAfter, cfg.CheckpointMin = 100*time.Millisecond, 4<<10
-	cfg.Groups, cfg.Delivered = groups[partition:][:1], multicast.UpTo(ownAt)
+	founded := cfg.Founded
+	cfg.Groups, cfg.Founded, cfg.Delivered = groups[partition:][:1], 0, multicast.UpTo(ownAt)
 	if local, err = primcast.New(cfg); err != nil {
 		return nil, nil, err
 	}
-	cfg.Groups, cfg.Delivered = groups, crossAt
+	cfg.Groups, cfg.Founded, cfg.Delivered = groups, founded, crossAt
 	cfg.Classes, cfg.HybridClock = true, true
 	if cross, err = primcast.New(cfg); err != nil {
 		return nil, nil, err

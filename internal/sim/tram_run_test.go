@@ -30,7 +30,12 @@ type tramConfig struct {
 	cut, pause, kill int           // weights
 	longest          time.Duration // of a cut or a pause
 	chase            int           // weight: a leader pauses or is killed
-	upper            *heronRun     // nil: deliveries are not executed
+	restart          int           // weight: processes stop, and run again
+	replace          int           // weight: another node takes over the seat of a process, which may still run
+	syncMax          time.Duration // a sync takes up to this time
+	barrierAt        time.Duration // a barrier is multicast, and the tree changes behind it; 0: none
+	nextParents      map[multicast.GroupID]multicast.GroupID
+	upper            *heronRun // nil: deliveries are not executed
 }
 
 // tramReach counts the situations that the seeds of a test have reached.
@@ -38,12 +43,15 @@ type tramReach struct {
 	tram.Stats
 	fabric               fabricsim.Stats
 	killed, paused, cuts int
+	tramRestarts
 }
 
 // tramProcess is a process with its TRAM core.
 type tramProcess struct {
 	run         *tramRun
 	id          multicast.ProcessID
+	node        fabric.NodeID
+	life        uint32
 	group       *multicast.Group
 	core        *tram.Core
 	endpoint    *fabricsim.Endpoint
@@ -56,6 +64,8 @@ type tramProcess struct {
 	events      fabric.Events
 	seq         uint64
 	upper       *heronProcess // nil: nobody executes the deliveries
+	tramDisk
+	tramSeal
 }
 
 type tramRun struct {
@@ -72,6 +82,10 @@ type tramRun struct {
 	errs       []error
 	healed     bool
 	deliveries []tramDelivery
+	nodes      map[fabric.NodeID]multicast.ProcessID
+	seats      []tram.Seat
+	generation int // of the tree
+	places     map[multicast.ProcessID]map[multicast.Timestamp]multicast.MessageID
 }
 
 // tramDelivery is a delivery in a group.
@@ -86,15 +100,22 @@ func runTram(cfg tramConfig, reach *tramReach) error {
 		tramConfig: cfg, net: fabricsim.New(cfg.fabric), rng: rand.New(rand.NewPCG(cfg.seed, 11)),
 		processes: map[multicast.ProcessID]*tramProcess{}, multicasts: map[multicast.MessageID]int{},
 		delivered: map[multicast.MessageID]bool{}, sends: map[[2]multicast.ProcessID]time.Duration{},
+		nodes: map[fabric.NodeID]multicast.ProcessID{}, places: map[multicast.ProcessID]map[multicast.Timestamp]multicast.MessageID{},
 	}
 	for i := range cfg.groups {
 		for _, id := range cfg.groups[i].Members {
-			if err := r.start(id, &cfg.groups[i]); err != nil {
+			p := &tramProcess{run: r, id: id, group: &cfg.groups[i], node: fabric.NodeID(id)}
+			r.ids = append(r.ids, id)
+			r.places[id] = map[multicast.Timestamp]multicast.MessageID{}
+			if err := p.start(false); err != nil {
 				return err
 			}
 		}
 	}
 	r.load()
+	if cfg.barrierAt > 0 {
+		r.net.Schedule(cfg.barrierAt, r.barrier)
+	}
 	if cfg.faultEvery > 0 {
 		r.scheduleFault()
 	}
@@ -107,15 +128,22 @@ func runTram(cfg tramConfig, reach *tramReach) error {
 	return r.judge(reach)
 }
 
-// start starts a process.
-func (r *tramRun) start(id multicast.ProcessID, g *multicast.Group) error {
+// start starts a process, with what its disk holds.
+func (p *tramProcess) start(amnesiac bool) error {
+	r := p.run
 	cfg := r.core
-	cfg.Self, cfg.Groups, cfg.Parents, cfg.Seed = id, r.groups, r.parents, r.seed+uint64(id)
+	cfg.Self, cfg.Groups, cfg.Parents, cfg.Seed = p.id, r.groups, r.parents, r.seed+uint64(p.id)
+	cfg.Life, cfg.Amnesiac, cfg.Delivered, cfg.Seats = p.life, amnesiac, p.durable, slices.Clone(r.seats)
 	core, err := tram.New(cfg)
 	if err != nil {
 		return err
 	}
-	p := &tramProcess{run: r, id: id, group: g, core: core, up: true, endpoint: r.net.Node(fabric.NodeID(id))}
+	for _, record := range p.records {
+		if err := core.Replay(record); err != nil {
+			return err
+		}
+	}
+	p.core, p.up, p.endpoint = core, true, r.net.Node(p.node)
 	for _, region := range core.Regions() {
 		m, err := p.endpoint.Register(region.ID, region.Size)
 		if err != nil {
@@ -129,8 +157,7 @@ func (r *tramRun) start(id multicast.ProcessID, g *multicast.Group) error {
 		}
 	}
 	p.endpoint.OnChange(p.wake)
-	r.processes[id] = p
-	r.ids = append(r.ids, id)
+	r.processes[p.id], r.nodes[p.node] = p, p.id
 	p.wake()
 	return nil
 }
@@ -147,7 +174,7 @@ func (p *tramProcess) wake() {
 
 // begin does a step: rights change at once, and operations leave later.
 func (p *tramProcess) begin() {
-	if !p.up {
+	if p.retires() {
 		return
 	}
 	if p.pausedUntil > p.run.net.Now() {
@@ -165,9 +192,21 @@ func (p *tramProcess) begin() {
 	}
 	p.core.Step(&p.in, out)
 	p.in = tram.Input{}
+	p.seal(out)
 	if p.upper != nil {
 		p.upper.step(out, ends)
 	}
+	p.log(out)
+	if len(out.Records) > 0 {
+		ends += p.run.between(0, p.run.syncMax)
+	} else {
+		p.permit(out)
+	}
+	p.run.net.Schedule(ends, func() { p.end(out) })
+}
+
+// permit changes rights.
+func (p *tramProcess) permit(out *tram.Output) {
 	for _, right := range out.Rights {
 		change := p.endpoint.Grant
 		if right.Revoke {
@@ -177,7 +216,6 @@ func (p *tramProcess) begin() {
 			p.run.errs = append(p.run.errs, err)
 		}
 	}
-	p.run.net.Schedule(ends, func() { p.end(out) })
 }
 
 func (p *tramProcess) end(out *tram.Output) {
@@ -189,8 +227,12 @@ func (p *tramProcess) end(out *tram.Output) {
 		r.net.Schedule(p.pausedUntil, func() { p.end(out) })
 		return
 	}
+	if len(out.Records) > 0 {
+		p.sync()
+		p.permit(out)
+	}
 	for i := range out.Ops {
-		pair := [2]multicast.ProcessID{p.id, multicast.ProcessID(out.Ops[i].Peer)}
+		pair := [2]multicast.ProcessID{p.id, r.nodes[out.Ops[i].Peer]}
 		if _, ok := r.sends[pair]; !ok {
 			r.sends[pair] = r.net.Now()
 		}
@@ -206,9 +248,13 @@ func (p *tramProcess) end(out *tram.Output) {
 		if p.upper != nil {
 			r.deliveries = append(r.deliveries, tramDelivery{d, p.group.ID})
 		}
-		r.history.Deliveries = append(r.history.Deliveries, check.Delivery{Process: p.id, ID: d.ID, Final: d.Final, At: r.net.Now()})
+		p.deliver(d)
 	}
-	p.busy = false
+	p.busy, p.behind = false, len(out.Behind) > 0
+	p.keepUp(out)
+	if !p.up {
+		return
+	}
 	if p.upper != nil && p.upper.out.Wake > 0 && (out.Wake == 0 || p.upper.out.Wake < out.Wake) {
 		out.Wake = p.upper.out.Wake
 	}
@@ -265,13 +311,18 @@ func (r *tramRun) multicast() {
 		payload = r.upper.payload(r.rng, dest)
 	}
 	m := multicast.Message{ID: multicast.MessageID{Sender: p.id, Seq: p.seq}, Dest: dest, Payload: payload}
-	r.multicasts[m.ID] = len(r.history.Multicasts)
-	r.history.Multicasts = append(r.history.Multicasts, check.Multicast{ID: m.ID, Dest: dest, At: r.net.Now()})
-	p.in.Proposed = append(p.in.Proposed, m)
+	r.propose(p, m)
 	if r.rng.IntN(10) == 0 {
 		p.in.Proposed = append(p.in.Proposed, m) // a repeated proposal counts once
 	}
 	p.wake()
+}
+
+// propose gives a message to its sender.
+func (r *tramRun) propose(p *tramProcess, m multicast.Message) {
+	r.multicasts[m.ID] = len(r.history.Multicasts)
+	r.history.Multicasts = append(r.history.Multicasts, check.Multicast{ID: m.ID, Dest: m.Dest, At: r.net.Now()})
+	p.in.Proposed = append(p.in.Proposed, m)
 }
 
 func (r *tramRun) scheduleFault() {
@@ -286,7 +337,15 @@ func (r *tramRun) scheduleFault() {
 func (r *tramRun) fault() {
 	p := r.processes[r.ids[r.rng.IntN(len(r.ids))]]
 	until := r.net.Now() + r.between(0, r.longest)
-	draw := r.rng.IntN(r.cut + r.pause + r.kill + r.chase)
+	draw := r.rng.IntN(r.cut + r.pause + r.kill + r.chase + r.restart + r.replace)
+	if draw -= r.restart; draw < 0 {
+		r.powerLoss(p, until)
+		return
+	}
+	if draw -= r.replace; draw < 0 {
+		r.replaceProcess(p)
+		return
+	}
 	switch {
 	case draw < r.cut:
 		r.reach.cuts++
@@ -342,22 +401,11 @@ func (r *tramRun) hunt(until time.Duration) {
 
 // crash stops a process for ever, if a majority of its group remains.
 func (r *tramRun) crash(p *tramProcess) {
-	up := 0
-	for _, id := range p.group.Members {
-		if r.processes[id].up {
-			up++
-		}
-	}
-	if !p.up || up-1 < p.group.Quorum() {
+	if !p.up || r.voters(p)-1 < p.group.Quorum() {
 		return
 	}
 	r.reach.killed++
-	p.up = false
-	r.net.Crash(fabric.NodeID(p.id))
-	for i := range r.history.Multicasts {
-		m := &r.history.Multicasts[i]
-		m.Lost = m.Lost || m.ID.Sender == p.id && !r.delivered[m.ID]
-	}
+	p.stop()
 }
 
 func (r *tramRun) heal() {
@@ -366,11 +414,18 @@ func (r *tramRun) heal() {
 	for _, id := range r.ids {
 		p := r.processes[id]
 		p.pausedUntil = r.net.Now()
+		if !p.up && p.returns {
+			p.revive()
+		}
 	}
 }
 
 // complete reports whether all messages are delivered and no process waits.
 func (r *tramRun) complete() bool {
+	if r.barrierAt > 0 && r.generation == 0 {
+		r.changeTree()
+		return false
+	}
 	type place struct {
 		process multicast.ProcessID
 		id      multicast.MessageID
@@ -409,6 +464,7 @@ func (r *tramRun) judge(reach *tramReach) error {
 		reach.Adopted += s.Adopted
 		reach.Dropped += s.Dropped
 		reach.Helped += s.Helped
+		reach.Reborn += s.Reborn
 		reach.Failed += s.Failed
 		if s.Malformed > 0 {
 			r.errs = append(r.errs, fmt.Errorf("process %d: %d malformed", id, s.Malformed))
@@ -424,9 +480,12 @@ func (r *tramRun) judge(reach *tramReach) error {
 	reach.killed += r.reach.killed
 	reach.paused += r.reach.paused
 	reach.cuts += r.reach.cuts
+	reach.tramRestarts.add(&r.reach.tramRestarts)
 	found := slices.Concat(check.Integrity(h), check.PrefixOrder(h), check.AcyclicOrder(h), check.Agreement(h), check.Validity(h))
 	r.errs = append(r.errs, r.samePlaces()...)
-	r.errs = append(r.errs, r.strangers()...)
+	if r.generation == 0 {
+		r.errs = append(r.errs, r.strangers()...) // the groups on the way change with the tree
+	}
 	if r.upper != nil {
 		r.errs = append(r.errs, r.upper.judge()...)
 	}
@@ -518,7 +577,7 @@ func (r *tramRun) strangers() (errs []error) {
 	}
 	for pair, at := range r.sends {
 		from, to := r.processes[pair[0]].group.ID, r.processes[pair[1]].group.ID
-		fine := false
+		fine := from == to && r.restarted(from) // who restarts tells its group
 		for _, since := range []struct {
 			at time.Duration
 			ok bool

@@ -72,3 +72,68 @@ func TestTramFaults(t *testing.T) {
 		}
 	}
 }
+
+// tramRestartsOf adds restarts of processes and losses of power.
+func tramRestartsOf(seed uint64, sync bool) tramConfig {
+	cfg := tramFaults(seed)
+	rng := rand.New(rand.NewPCG(seed, 13))
+	cfg.restart, cfg.core.Sync = 3, sync
+	cfg.syncMax = time.Duration(rng.IntN(300)) * time.Microsecond
+	cfg.core.CheckpointMin = 200 + rng.IntN(5000)
+	cfg.core.Keep = cfg.core.Slots << rng.IntN(4)
+	cfg.replace = rng.IntN(2)
+	return cfg
+}
+
+// TestTramSync: in mode sync a process, a group or all lose power under all other faults. Nothing that was
+// delivered is lost.
+func TestTramSync(t *testing.T) {
+	tramRestart(t, 120, true, "restarted", "blackouts", "transfers", "checkpoints", "replaced", "zombies")
+}
+
+// TestTramMemory: in mode memory a process that restarts has lost everything, and has no vote until it has
+// caught up.
+func TestTramMemory(t *testing.T) {
+	tramRestart(t, 120, false, "restarted", "recovered", "transfers", "replaced", "zombies")
+}
+
+func tramRestart(t *testing.T, count uint64, sync bool, reached ...string) {
+	var reach tramReach
+	seeds(t, count, func(seed uint64) error { return runTram(tramRestartsOf(seed, sync), &reach) })
+	t.Logf("reached: %+v", reach)
+	if *oneSeed == 0 && *seedCount == 0 {
+		r := &reach.tramRestarts
+		all := map[string]int{
+			"restarted": r.restarted, "blackouts": r.blackouts, "recovered": r.recovered, "transfers": r.transfers,
+			"checkpoints": r.checkpoints, "replaced": r.replaced, "zombies": r.zombies,
+		}
+		for _, what := range reached {
+			require.Positive(t, all[what], what)
+		}
+		require.Positive(t, reach.Reborn)
+	}
+}
+
+// TestTramBarrier: a barrier drains the tree amid all faults, and another tree goes on behind it. What was
+// ordered before it comes before it everywhere, and the rest is multicast again.
+func TestTramBarrier(t *testing.T) {
+	var reach tramReach
+	seeds(t, 60, func(seed uint64) error {
+		cfg := tramFaults(seed)
+		if seed%2 == 0 {
+			cfg = tramRestartsOf(seed, seed%4 == 0)
+		}
+		rng := rand.New(rand.NewPCG(seed, 14))
+		cfg.barrierAt = time.Duration(rng.Int64N(int64(cfg.every) * int64(cfg.messages)))
+		cfg.nextParents = map[multicast.GroupID]multicast.GroupID{}
+		order := rng.Perm(len(cfg.groups))
+		for i := 1; i < len(order); i++ {
+			cfg.nextParents[cfg.groups[order[i]].ID] = cfg.groups[order[rng.IntN(i)]].ID
+		}
+		return runTram(cfg, &reach)
+	})
+	t.Logf("reached: %+v", reach)
+	if *oneSeed == 0 && *seedCount == 0 {
+		require.Positive(t, reach.returned)
+	}
+}

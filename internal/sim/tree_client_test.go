@@ -50,8 +50,8 @@ type treeClient struct {
 
 func newTreeClient(r *tree, id int) *treeClient {
 	c := &treeClient{
-		run: r, id: id, session: make([]uint64, len(treeGroups)), seq: make([]uint64, len(treeGroups)), where: map[posix.Ino]uint16{},
-		lastBlock: make([]uint64, len(treeGroups)),
+		run: r, id: id, session: make([]uint64, len(r.groups)), seq: make([]uint64, len(r.groups)), where: map[posix.Ino]uint16{},
+		lastBlock: make([]uint64, len(r.groups)),
 	}
 	for p := range treeGroups {
 		c.dirs = append(c.dirs, posix.MakeIno(uint16(p), 1))
@@ -178,6 +178,9 @@ func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta
 		dest = nil
 		c.tellAll(&command)
 	}
+	if c.session[p] == 0 { // of a partition that was added
+		c.openSession(p)
+	}
 	h := &c.run.history
 	u := &change{number: len(h.changes) + 1, client: c.id, dest: dest, asked: p, session: c.session[p]}
 	command.Cred.UID = uint32(u.number)
@@ -227,7 +230,7 @@ func (c *treeClient) at(ino posix.Ino) uint16 {
 
 func (c *treeClient) learn(ino posix.Ino, p uint16) {
 	delete(c.where, ino)
-	if int(p) < len(treeGroups) && p != ino.Partition() {
+	if int(p) < len(c.run.groups) && p != ino.Partition() {
 		c.where[ino] = p
 	}
 }

@@ -25,6 +25,8 @@ import (
 const (
 	workedInLog     treeMark = "an operation was answered from a log"
 	batchAgain      treeMark = "a batch was sent again"
+	severalBatches  treeMark = "several batches were under way"
+	batchEarly      treeMark = "a batch came before an earlier one"
 	heardRecall     treeMark = "a client heard of a recall"
 	foreignWaited   treeMark = "an update of another client was executed after a return"
 	foreignPrefix   treeMark = "another client read a state before the end of the log"
@@ -44,7 +46,7 @@ func TestTreeDelegations(t *testing.T) {
 		r := treeRun(seed, treeSetup{holders: h})
 		return h.judge(r, reach)
 	})
-	reach.require(t, workedInLog, batchAgain, heardRecall, foreignWaited, foreignPrefix, holderCrashed, holderRevived, crossedIntoHeld)
+	reach.require(t, workedInLog, batchAgain, severalBatches, batchEarly, heardRecall, foreignWaited, foreignPrefix, holderCrashed, holderRevived, crossedIntoHeld)
 }
 
 // TestTreeDelegationsExpire: sessions end, and clients are silent until their directories are revoked.
@@ -75,10 +77,10 @@ type holder struct {
 	log     *delegate.Log // nil: none
 	history *logHistory
 	number  uint64
-	sending bool
 	deaf    bool // it does not hear recalls, and sends nothing
 	made    int
 	acked   []delegation.Op // of the log, acknowledged last
+	unheard bool            // it has asked for a directory without waiting for the answer
 	waiting []func() bool   // callers that wait for the log: true: it is over
 }
 
@@ -104,6 +106,7 @@ func (t *treeHolders) live(c *treeClient) {
 		h.giveBack(h.log.Dirs())
 		h.drain()
 	}
+	h.forget()
 	c.worked = true
 	for !t.isOver(c.run) {
 		h.renew()
@@ -134,6 +137,9 @@ func (h *holder) revive() {
 	}
 	if len(ops) > 0 {
 		h.c.run.reach[holderRevived]++
+	}
+	if slices.ContainsFunc(ops, func(o delegation.Op) bool { return h.all.isAdopted(o.Command.Ino) }) {
+		h.c.run.reach[revivedAdopted]++
 	}
 	cfg := delegate.Config{Partition: heldPartition, Session: h.session(), Number: h.number, Keys: kv.NewMemory()}
 	log, err := delegate.Restore(cfg, first, ops)
@@ -231,20 +237,28 @@ func (h *holder) update(command meta.Command, dest ...uint16) (r meta.Result, ok
 	return r, ok
 }
 
-// flush sends the next batch, if none is under way.
+// flush sends the next batch, if there is room for it.
 func (h *holder) flush() {
-	log := h.log
-	x, ok := log.Next()
-	if !ok || h.sending || h.deaf {
+	if h.deaf {
 		return
 	}
-	h.sending = true
-	history := h.history
+	if x, ok := h.log.Next(); ok {
+		if h.log.Flying() > 1 {
+			h.c.run.reach[severalBatches]++
+		}
+		h.fly(h.log, h.history, x)
+	}
+}
+
+// fly sends a batch until all of its operations are acknowledged.
+func (h *holder) fly(log *delegate.Log, history *logHistory, x delegation.Batch) {
+	if h.log != log {
+		return // lost meanwhile
+	}
 	h.send(meta.Command{Op: meta.OpBatch, Data: x.Append(nil)}, nil, func(m meta.Result, known bool) {
-		h.sending = false
 		if h.log != log {
 			h.flush()
-			return // lost meanwhile
+			return
 		}
 		done, err := delegation.DecodeDone(m.Data)
 		if !known {
@@ -257,11 +271,18 @@ func (h *holder) flush() {
 		}
 		ops, on := log.Acknowledge(&done)
 		history.acknowledged += len(ops)
-		h.acked = ops
-		if !on {
+		if len(ops) > 0 {
+			h.acked = ops
+		}
+		switch {
+		case !on:
 			h.all.stopped(h, &done)
 			h.lose()
 			return
+		case !log.Landed(&x):
+			h.c.run.reach[batchEarly]++
+			net := h.c.run.net
+			net.Schedule(net.Now()+net.between(0, 50*time.Millisecond), func() { h.fly(log, history, x) })
 		}
 		h.wake()
 		h.flush()
@@ -342,6 +363,8 @@ func (h *holder) operate() {
 		c.pause(c.run.net.between(2*time.Second, 14*time.Second))
 		h.deaf = false
 		h.renew()
+	case h.all.regains && n < 12:
+		h.regain()
 	case n < 15:
 		h.makeRoot()
 	case n < 70:
@@ -399,6 +422,10 @@ func (h *holder) work() {
 	if dir.taken[name] {
 		return
 	}
+	if dir.history != h.history {
+		h.workInVain(command)
+		return
+	}
 	var to *heldDir
 	switch n := c.pick(10); {
 	case n < 5:
@@ -421,7 +448,7 @@ func (h *holder) work() {
 		to = h.all.dirs[dirs[c.pick(len(dirs))]]
 		command.Op, command.NewParent, command.NewName = meta.OpRename, to.ino, string(rune('a'+c.pick(6)))
 		target, replaces := to.names[command.NewName]
-		if h.all.dirs[child] != nil || to.taken[command.NewName] || replaces && (h.all.dirs[target] != nil || target == child) {
+		if h.all.dirs[child] != nil || to.history != h.history || to.taken[command.NewName] || replaces && (h.all.dirs[target] != nil || target == child) {
 			return
 		}
 	default:
@@ -449,6 +476,7 @@ func (h *holder) work() {
 		c.stop("%+v: %v instead of %v", command, r.Code, want)
 	case outcome == delegate.Logged:
 		c.run.reach[workedInLog]++
+		h.worked(dir, &command)
 		h.all.apply(h, loggedOp{dir: dir.ino, name: name, command: command, ino: r.Attr.Ino})
 	}
 }
@@ -527,7 +555,8 @@ func (h *holder) read() {
 // answered.
 func (h *holder) list(dir *heldDir, complete bool) {
 	c := h.c
-	held := dir.isHeld()
+	held, answered := dir.isHeld(), maps.Clone(dir.names)
+	complete = complete && !held // nobody has got it again
 	reply, _ := c.call(heldPartition, ask.Request{Kind: ask.Query, Command: (&meta.Command{Op: meta.OpReadDir, Ino: dir.ino, Length: 100}).Append(nil)})
 	m, err := meta.DecodeResult(reply.Result)
 	if err != nil || m.Code != posix.OK {
@@ -541,6 +570,7 @@ func (h *holder) list(dir *heldDir, complete bool) {
 	}
 	switch {
 	case dir.doubtful || dir.history.lost || len(dir.taken) > 0:
+	case complete && (dir.isHeld() || !maps.Equal(answered, dir.names)):
 	case complete && !h.all.silent && !maps.Equal(names, dir.names): // a silent holder has not heard of a revocation
 		c.stop("W8: after a return, directory %d has %v, and its holder has answered %v", dir.ino, names, dir.names)
 	case !complete && held && dir.isHeld():

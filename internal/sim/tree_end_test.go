@@ -17,7 +17,7 @@ func (j *treeJudge) end() error {
 func (j *treeJudge) stored(ino posix.Ino) (*meta.Machine, meta.Result, error) {
 	var at *meta.Machine
 	var found meta.Result
-	for p := range treeGroups {
+	for p := range j.run.groups {
 		m := j.run.machine(j.run.groups[p].members[0])
 		switch r := m.Query(&meta.Command{Op: meta.OpGetAttr, Ino: ino}); {
 		case r.Code == posix.OK && at != nil:

@@ -15,6 +15,7 @@ import (
 type treeHolders struct {
 	crashes bool // clients lose their logs
 	silent  bool // clients are silent for a while
+	regains bool // clients return directories, and ask for those that exist
 
 	holders   []*holder
 	dirs      map[posix.Ino]*heldDir
@@ -33,6 +34,7 @@ type heldDir struct {
 	others   map[string]posix.Ino // names of other clients that were answered
 	taken    map[string]bool      // names that another client moves away
 	doubtful bool                 // an update of another client has an unknown outcome
+	adopted  bool                 // its holder got it when it existed
 }
 
 // isHeld reports whether the holder works in the directory.
@@ -64,6 +66,7 @@ type logHistory struct {
 	acknowledged int
 	lost         bool
 	roots        []posix.Ino
+	bases        []base          // of directories that existed
 	seen         map[*holder]int // operations that other clients have certainly seen
 }
 
@@ -123,10 +126,16 @@ func (l *logHistory) state(k int) map[posix.Ino]map[string]posix.Ino {
 	for _, root := range l.roots {
 		dirs[root] = map[string]posix.Ino{}
 	}
-	for i := range l.ops[:k] {
+	bases := l.bases
+	for i := 0; ; i++ {
+		for ; len(bases) > 0 && bases[0].at == i; bases = bases[1:] {
+			dirs[bases[0].dir] = maps.Clone(bases[0].names)
+		}
+		if i == k {
+			return dirs
+		}
 		l.ops[i].apply(dirs)
 	}
-	return dirs
 }
 
 // explains names the contradiction between a log and the final names of its directories; empty: there is

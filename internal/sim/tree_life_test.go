@@ -60,7 +60,7 @@ func (c *treeClient) settle() {
 		c.pause(200 * time.Millisecond)
 	}
 	for range 4 {
-		for p := range uint16(len(treeGroups)) {
+		for p := range uint16(len(c.run.groups)) {
 			command := meta.Command{Op: meta.OpGetAttr, Ino: posix.MakeIno(p, 1)}
 			c.exchange(p, ask.Request{Kind: ask.Query, Fresh: true, Command: command.Append(nil)})
 		}

@@ -148,7 +148,7 @@ func (r *tree) loseDisks(spares []multicast.ProcessID) {
 		if r.net.healed {
 			return
 		}
-		g := r.groups[r.net.Rand().IntN(len(r.groups))]
+		g := r.groups[r.net.Rand().IntN(len(treeGroups))]
 		switch seat := r.net.Rand().IntN(len(g.members)); {
 		case g.vacant: // later
 		case g.complete():

@@ -33,11 +33,12 @@ type tree struct {
 	challenge  *meta.Command // the other half of a duel, for the next client
 	challenger *treeClient
 
-	syncs map[multicast.ProcessID]int // of logs that do not sync each step
-	cuts  treeCuts
-	reach treeReach
-	errs  []error
-	slow  []multicast.ProcessID // do nothing before the halt
+	syncs  map[multicast.ProcessID]int // of logs that do not sync each step
+	cuts   treeCuts
+	reach  treeReach
+	growth growth
+	errs   []error
+	slow   []multicast.ProcessID // do nothing before the halt
 }
 
 // treeSetup is the differences between tests.
@@ -53,6 +54,7 @@ type treeSetup struct {
 	script  func(*treeClient) // the operations of client 0, alone; nil: clients work by treeOperations
 	leases  bool              // clients cache names
 	shards  bool              // partitions 1 and 2 are the shards of a region
+	grow    bool              // a partition is added to them (tree_grow_test.go)
 	hostile bool              // an intruder sends hostile requests
 	backups int               // the number of backups
 	holders *treeHolders      // clients hold directories (tree_delegations_test.go); nil: they do not
@@ -76,6 +78,9 @@ func treeRun(seed uint64, setup treeSetup) *tree {
 	for i := range treeGroups {
 		r.groups = append(r.groups, newTreeGroup(r, &treeGroups[i]))
 	}
+	if r.grow {
+		r.groups = append(r.groups, newTreeGroup(r, &addedGroup))
+	}
 	if err := r.preload(); err != nil {
 		r.fail("%w", err)
 		return r
@@ -88,6 +93,10 @@ func treeRun(seed uint64, setup treeSetup) *tree {
 	for i := range r.losses {
 		cfg.Spares = append(cfg.Spares, multicast.ProcessID(10+i))
 	}
+	losses := len(cfg.Spares)
+	if r.grow {
+		cfg.Spares = append(cfg.Spares, addedGroup.Members...)
+	}
 	net, err := New(cfg, r.boot)
 	if err != nil {
 		r.fail("%w", err)
@@ -99,7 +108,8 @@ func treeRun(seed uint64, setup treeSetup) *tree {
 	for i := range 4 + net.Rand().IntN(2) {
 		r.clients = append(r.clients, newTreeClient(r, i))
 	}
-	r.loseDisks(cfg.Spares)
+	r.loseDisks(cfg.Spares[:losses])
+	r.startGrowth()
 	r.startBackups()
 	if r.hostile {
 		r.intrude()
@@ -130,6 +140,9 @@ func (r *tree) finished() bool {
 			return false
 		}
 	}
+	if !r.grown() {
+		return false
+	}
 	for _, c := range r.clients {
 		if !c.finished {
 			return false
@@ -146,6 +159,9 @@ func (r *tree) treeMeta(partition uint16) meta.Config {
 	cfg := meta.Config{Partition: partition}
 	if r.shards && partition > 0 {
 		cfg.Shards = []uint16{1, 2}
+		if partition > 2 {
+			cfg.Shards = grownShards
+		}
 	}
 	if partition == 0 {
 		cfg.Genesis = []meta.Birth{{Name: "p1", Ino: posix.MakeIno(1, 1)}, {Name: "p2", Ino: posix.MakeIno(2, 1)}}
@@ -177,13 +193,15 @@ func (r *tree) boot(self multicast.ProcessID, number uint64, records [][]byte) (
 	if born := group.born.Members[index]; born != self {
 		cfg.Replaces = born
 	}
-	n.local, n.cross, err = replicaCores(cfg, n.partition, treeGroups, n.keys, records)
+	groups, shards := r.growth.knownBy(self)
+	cfg.Founded = len(treeGroups)
+	n.local, n.cross, err = replicaCores(cfg, n.partition, groups, n.keys, records)
 	if err != nil {
 		return nil, err
 	}
 	n.logEnd = logEnd(n.local)
 	n.Replica, err = replica.New(replica.Config{
-		Partition: n.partition, Groups: treeGroups,
+		Partition: n.partition, Groups: groups, Founded: len(treeGroups), Shards: shards,
 		Self: self, Index: index, Incarnation: number, Sealer: vectorKeys, Lease: cmp.Or(r.lease, time.Hour), Cut: n.cut,
 		DigestPeriod: treeDigestPeriod,
 	}, n.local, n.cross, n.keys, n.machine)

@@ -40,8 +40,11 @@ func (c *treeClient) renewsNow() bool {
 // renew tells all partitions the files that are held open.
 func (c *treeClient) renew() {
 	c.renewed = c.run.net.Now()
-	for i := range treeGroups {
+	for i := range c.run.groups {
 		p := uint16(i)
+		if c.session[p] == 0 {
+			continue
+		}
 		q := ask.Request{Kind: ask.RenewSession, Session: c.session[p], Horizon: c.horizon(p)}
 		for _, ino := range c.held {
 			if ino.Partition() == p {

@@ -64,7 +64,7 @@ func (s *Spec) Relocate(server, address string) {
 func CheckAddress(address string) error {
 	at := strings.LastIndexByte(address, ':')
 	if at < 1 {
-		return fmt.Errorf("%q: give host:port", address)
+		return fmt.Errorf("%q: give host:port, such as 10.1.0.1:7420", address)
 	}
 	if port, err := strconv.ParseUint(address[at+1:], 10, 16); err != nil || port == 0 {
 		return fmt.Errorf("%q: the port is a number from 1 to 65535", address)

@@ -12,6 +12,7 @@ import (
 func (s *Spec) Adopt(was Spec) error {
 	now := *s
 	now.Version, now.Created, now.Owner = was.Version, was.Created, was.Owner
+	now.Added = was.Added
 	now.Replaced, now.StorageChanges, now.Revoked, now.Restored = was.Replaced, was.StorageChanges, was.Revoked, was.Restored
 	was.Objects = was.Objects.Reached(now.Objects)
 	was.Addresses = now.Addresses

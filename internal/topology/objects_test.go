@@ -50,7 +50,7 @@ func TestObjectsRefused(t *testing.T) {
 		"{endpoint: \"https://key:secret@x\", bucket: blocks}":    "has credentials in it",
 		endpoint + ", regions: {z: {prefix: p}}}":                 `there is no region "z"`,
 		endpoint + ", regions: {a: {prefix: p}, b: {prefix: p}}}": "regions a and b have the same bucket",
-		endpoint + ", buckets: x}":                                "field buckets not found",
+		endpoint + ", buckets: x}":                                "unknown key \"buckets\"",
 	} {
 		_, err := ParseSpec([]byte("regions: [a, b]\nobjects: " + text + "\n"))
 		require.ErrorContains(t, err, want, text)

@@ -29,10 +29,11 @@ type Spec struct {
 	// Replicas a partition: 1, 3 or 5, default 3. The global partition has more if necessary for one in each
 	// region.
 	Replicas int `yaml:"replicas"`
-	// Partitions of each region: 1 to 16, default 1. New directories spread over them. It does not change
-	// after the creation of the cluster.
+	// Partitions of each region at the creation of the cluster: 1 to 16, default 1. New directories spread
+	// over them.
 	Partitions int `yaml:"partitions,omitempty"`
-	// GlobalPartitions, over which the directories outside of the regions spread: 1 to 16, default 1.
+	// GlobalPartitions, over which the directories outside of the regions spread: 1 to 16, default 1, at the
+	// creation.
 	GlobalPartitions int `yaml:"global_partitions,omitempty"`
 	// Copies of each block in a region: 1 to Datacenters, default 2.
 	Copies int `yaml:"copies"`
@@ -45,6 +46,9 @@ type Spec struct {
 	// Replaced are the processes that replaced others with lost disks, oldest first: written by
 	// the program, not by people.
 	Replaced []Replacement `yaml:"replaced,omitempty"`
+	// Added are the partitions that were added since the creation of the cluster, oldest first: written by
+	// the program, not by people.
+	Added []Addition `yaml:"added_partitions,omitempty"`
 	// StorageChanges are the servers that joined and left the storage rings since, oldest first: written by
 	// the program, not by people.
 	StorageChanges []StorageChange `yaml:"storage_changes,omitempty"`
@@ -75,13 +79,16 @@ func DefaultSpec() Spec {
 func ParseSpec(text []byte) (Spec, error) {
 	s := DefaultSpec()
 	if err := Decode(text, &s); err != nil {
-		return Spec{}, fmt.Errorf("%w (known keys: name, regions, datacenters, replicas, partitions, global_partitions, copies, objects, created, replaced, storage_changes, addresses, owner)", err)
+		return Spec{}, fmt.Errorf("%w (known keys: name, regions, datacenters, replicas, partitions, global_partitions, copies, objects, created, replaced, added_partitions, storage_changes, addresses, owner)", err)
 	}
 	return s, s.Validate()
 }
 
-// typeNames are the names of Go types in the decoder's errors, which the author of a file does not know.
-var typeNames = regexp.MustCompile(` in type [a-z]+\.[A-Za-z]+`)
+// Parts of the decoder's errors with the names of Go types, which the author of a file does not know.
+var (
+	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	wrongType  = regexp.MustCompile(`cannot unmarshal !!\S+ (` + "`[^`]*`" + `) into \S+`)
+)
 
 // Decode reads YAML over the present content of into. Unknown keys are errors, which name the line and the
 // key.
@@ -90,7 +97,8 @@ func Decode(text []byte, into any) error {
 	d.KnownFields(true)
 	if err := d.Decode(into); err != nil && !errors.Is(err, io.EOF) {
 		said := strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "").Replace(err.Error())
-		return errors.New(typeNames.ReplaceAllString(said, ""))
+		said = unknownKey.ReplaceAllString(said, `unknown key "$1"`)
+		return errors.New(wrongType.ReplaceAllString(said, "$1 has the wrong type here"))
 	}
 	return nil
 }
@@ -153,8 +161,12 @@ func (s *Spec) Plan() (*Cluster, error) {
 		return Replica{Process: process, Seat: seat, Server: on, Region: server.Region}
 	}
 	s.planPartitions(c, replica)
+	c.Founded = len(c.Partitions)
 	c.StorageChanges = s.StorageChanges
 	if err := c.changeStorage(); err != nil {
+		return nil, err
+	}
+	if err := s.planAdded(c); err != nil {
 		return nil, err
 	}
 	return c, c.Validate()
@@ -164,21 +176,18 @@ func (s *Spec) Plan() (*Cluster, error) {
 // numbers of a cluster without shards stay the same.
 func (s *Spec) planPartitions(c *Cluster, replica func(region, n int) Replica) {
 	add := func(region, shard int) {
-		p := Partition{ID: uint16(len(c.Partitions)), Shard: shard, Path: "/"}
+		p := Partition{ID: uint16(len(c.Partitions)), Shard: shard}
 		if region < 0 {
 			for i := range max(s.Replicas, len(s.Regions)|1) {
 				p.Replicas = append(p.Replicas, replica((i+shard)%len(s.Regions), i/len(s.Regions)))
 			}
 		} else {
 			p.Region = s.Regions[region]
-			p.Path += string(p.Region)
 			for n := range s.Replicas {
 				p.Replicas = append(p.Replicas, replica(region, n+shard))
 			}
 		}
-		if shard > 0 {
-			p.Path += fmt.Sprintf("#%d", shard+1)
-		}
+		p.Path = shardPath(p.Region, shard)
 		c.Partitions = append(c.Partitions, p)
 	}
 	for shard := range max(s.Partitions, s.GlobalPartitions, 1) {
@@ -226,6 +235,11 @@ func (s *Spec) lastProcess(c *Cluster) (last multicast.ProcessID) {
 	}
 	for _, r := range s.Replaced {
 		last = max(last, r.New)
+	}
+	for _, a := range s.Added {
+		for _, r := range a.Replicas {
+			last = max(last, r.Process)
+		}
 	}
 	return last
 }

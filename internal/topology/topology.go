@@ -50,6 +50,7 @@ type Partition struct {
 	Shard    int
 	Path     string // of its root directory: "/" or "/name"; with "#2" and so on behind it: a further shard
 	Replicas []Replica
+	State    PartitionState
 }
 
 // Group is the original multicast group of p: it has the same number. The members tell each other the later
@@ -66,10 +67,10 @@ func (p *Partition) Group() multicast.Group {
 func (p *Partition) Root() posix.Ino { return posix.MakeIno(p.ID, posix.Root.Counter()) }
 
 // Shards lists the partitions over which the directories of a region spread, from shard 0; "" is the region
-// of the global partitions.
+// of the global partitions. Partitions that are being added are not among them yet.
 func (c *Cluster) Shards(r Region) (shards []uint16) {
 	for i := range c.Partitions {
-		if c.Partitions[i].Region == r {
+		if c.Partitions[i].Region == r && c.Partitions[i].State == PartitionActive {
 			shards = append(shards, c.Partitions[i].ID)
 		}
 	}
@@ -95,6 +96,8 @@ type Cluster struct {
 	Regions    []Region
 	Servers    []Server
 	Partitions []Partition // by id, from 0
+	Founded    int         // the number of partitions at the creation of the cluster; the others were added
+	Planned    *Partition  // the next partition, of which the servers only know the group yet; nil: there is none
 	Replaced   []Replacement
 	// StorageChanges since the cluster was made; Servers already includes them.
 	StorageChanges []StorageChange
@@ -115,11 +118,14 @@ func (c *Cluster) Of(i posix.Ino) *Partition {
 	return nil
 }
 
-// Groups lists the multicast groups of all partitions.
+// Groups lists the multicast groups of all partitions, the planned one included.
 func (c *Cluster) Groups() []multicast.Group {
-	groups := make([]multicast.Group, 0, len(c.Partitions))
+	groups := make([]multicast.Group, 0, len(c.Partitions)+1)
 	for i := range c.Partitions {
 		groups = append(groups, c.Partitions[i].Group())
+	}
+	if c.Planned != nil {
+		groups = append(groups, c.Planned.Group())
 	}
 	return groups
 }
@@ -197,7 +203,11 @@ func (c *Cluster) Validate() error {
 			return err
 		}
 	}
-	for i, p := range c.Partitions {
+	all := c.Partitions
+	if c.Planned != nil {
+		all = append(slices.Clip(all), *c.Planned)
+	}
+	for i, p := range all {
 		if int(p.ID) != i {
 			return fmt.Errorf("cluster: partition %d stands at place %d", p.ID, i)
 		}

@@ -37,12 +37,16 @@ type fortress struct {
 	inside *process // 1, at the server
 	friend *process // 2, at the second one
 	calls  atomic.Int64
+	shared bool // all traffic is through shared memory
 }
 
-func newFortress(t *testing.T, l limits) *fortress {
-	f := &fortress{t: t, certs: newAuthority(t, "prod")}
+func newFortress(t *testing.T, l limits) *fortress { return newFortressWith(t, l, false) }
+
+// newFortressWith is newFortress, perhaps with shared memory.
+func newFortressWith(t *testing.T, l limits, shared bool) *fortress {
+	f := &fortress{t: t, certs: newAuthority(t, "prod"), shared: shared}
 	var homes [2]atomic.Pointer[Server]
-	cfg := Config{Address: "127.0.0.1:0", limits: l, Credentials: f.certs.server("n1"), Resolve: func(id multicast.ProcessID) (string, bool) {
+	cfg := Config{Address: "127.0.0.1:0", limits: l, SharedMemory: shared, Credentials: f.certs.server("n1"), Resolve: func(id multicast.ProcessID) (string, bool) {
 		s := homes[id%2].Load()
 		if s == nil {
 			return "", false

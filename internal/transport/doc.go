@@ -56,6 +56,18 @@
 //
 // A process may move to another server: a Server calls Config.Resolve periodically, and its links follow.
 //
+// # Shared memory
+//
+// With Config.SharedMemory and Credentials a Server also listens on a Unix socket without a file, at a random
+// name. It says the name to each framed connection. A client that finds somebody listening there is on the
+// same host: it makes the handshake again on that socket, with the same checks, and compares the server's
+// identity with that of the first connection. Inside of TLS the server says its user and its name. The client
+// compares them with the user at the other end of the socket and the name that it has dialled: a process that
+// relays the handshake to take its place afterwards runs as another user. Then the connection continues in
+// shared memory (package shmconn) with the messages, limits and timers of the framed protocol, and the first
+// connection ends. After any failure the first connection stays, and the server is tried again after a
+// minute, with the next connection.
+//
 // # Access control
 //
 // With Config.Credentials all connections use mutual TLS (package identity documents the checks), and a

@@ -27,22 +27,70 @@ import (
 )
 
 // framedTo opens a framed connection to the fortress, past the server's hello.
-func (f *fortress) framedTo(config *tls.Config) (*tls.Conn, error) {
+func (f *fortress) framedTo(config *tls.Config) (conn net.Conn, err error) {
+	if f.shared {
+		if conn, err = f.sharedTo(config); err != nil {
+			return nil, err
+		}
+		return conn, helloOf(conn)
+	}
 	config.NextProtos = []string{framedProtocol}
-	conn := tls.Client(f.connect(), config)
-	if err := conn.Handshake(); err != nil {
+	session := tls.Client(f.connect(), config)
+	if err := session.Handshake(); err != nil {
 		return nil, err
 	}
+	if err := helloOf(session); err != nil {
+		return nil, err
+	}
+	return session, nil
+}
+
+// helloOf reads the server's hello.
+func helloOf(conn net.Conn) error {
 	var b [headSize]byte
 	if _, err := io.ReadFull(conn, b[:]); err != nil {
-		return nil, err
+		return err
 	}
 	h, err := parseHead(&b)
 	if err != nil || h.kind != kindHello {
-		return nil, errors.Join(err, errors.New("no hello"))
+		return errors.Join(err, errors.New("no hello"))
 	}
 	_, err = io.CopyN(io.Discard, conn, int64(h.length))
-	return conn, err
+	return err
+}
+
+// sharedTo opens a connection through shared memory.
+func (f *fortress) sharedTo(config *tls.Config) (net.Conn, error) {
+	config.NextProtos = []string{sharedProtocol}
+	door := f.server.gate.shared
+	raw, err := door.dial(f.t.Context(), door.name)
+	if err != nil {
+		return nil, err
+	}
+	f.t.Cleanup(func() { _ = raw.Close() })
+	deadline := time.Now().Add(20 * time.Second)
+	if err := raw.SetDeadline(deadline); err != nil {
+		return nil, err
+	}
+	session := tls.Client(raw, config)
+	if _, err := io.ReadFull(session, make([]byte, len(introduction(0, door.name)))); err != nil {
+		return nil, err
+	}
+	if _, err := raw.Write([]byte{shareGo}); err != nil {
+		return nil, err
+	}
+	conn, err := door.accept(raw, deadline)
+	if err != nil {
+		return nil, err
+	}
+	f.t.Cleanup(func() { _ = conn.Close() })
+	return conn, conn.SetDeadline(deadline)
+}
+
+// bothWays runs a test over TCP and through shared memory.
+func bothWays(t *testing.T, test func(t *testing.T, shared bool)) {
+	t.Run("TCP", func(t *testing.T) { test(t, false) })
+	t.Run("SharedMemory", func(t *testing.T) { test(t, true) })
 }
 
 // message encodes one message.
@@ -66,8 +114,10 @@ func lastWords(t *testing.T, conn io.Reader) string {
 	return ""
 }
 
-func TestFramedStrangersAreRefused(t *testing.T) {
-	f := newFortress(t, limits{})
+func TestFramedStrangersAreRefused(t *testing.T) { bothWays(t, framedStrangersAreRefused) }
+
+func framedStrangersAreRefused(t *testing.T, shared bool) {
+	f := newFortressWith(t, limits{}, shared)
 	rogue := newAuthority(t, "prod")
 	for name, c := range map[string]*tls.Config{
 		"no certificate":  showing(),
@@ -85,8 +135,10 @@ func TestFramedStrangersAreRefused(t *testing.T) {
 }
 
 // Garbage of clients with good certificates ends their connections with a reason, and nothing else.
-func TestFramedGarbage(t *testing.T) {
-	f := newFortress(t, smallLimits())
+func TestFramedGarbage(t *testing.T) { bothWays(t, framedGarbage) }
+
+func framedGarbage(t *testing.T, shared bool) {
+	f := newFortressWith(t, smallLimits(), shared)
 	noise := bytes.Repeat([]byte{0xa5, 0x16, 0x03, 0x00, 0xff}, 5_000)
 	call := message(kindCall, 1, []byte{7, 0})
 	long := appendHead(nil, kindCall, 1, MaxCall+100)
@@ -127,8 +179,10 @@ func TestFramedGarbage(t *testing.T) {
 }
 
 // Servers may send any well-formed state of links, and nothing that is malformed.
-func TestFramedWildPackets(t *testing.T) {
-	f := newFortress(t, limits{})
+func TestFramedWildPackets(t *testing.T) { bothWays(t, framedWildPackets) }
+
+func framedWildPackets(t *testing.T, shared bool) {
+	f := newFortressWith(t, limits{}, shared)
 	good := &wire.Generation{Incarnation: 1 << 40}
 	batch := func(p *wire.Packet) []byte { return appendPackets(nil, &wire.Batch{Packets: []*wire.Packet{p}}) }
 	cut := batch(&wire.Packet{From: 4, To: 1, Source: good, First: 1, Frames: [][]byte{[]byte("frame")}})
@@ -148,9 +202,11 @@ func TestFramedWildPackets(t *testing.T) {
 
 // A client that sends parts of requests and never ends them, or does not read replies, costs at most the
 // limits.
-func TestFramedHalfCallsAreBounded(t *testing.T) {
+func TestFramedHalfCallsAreBounded(t *testing.T) { bothWays(t, framedHalfCallsAreBounded) }
+
+func framedHalfCallsAreBounded(t *testing.T, shared bool) {
 	l := smallLimits()
-	f := newFortress(t, l)
+	f := newFortressWith(t, l, shared)
 	before := heapNow()
 	for range l.perClient {
 		conn, err := f.framedTo(f.certs.client("bad", posix.Everybody()).ClientConfig())
@@ -168,8 +224,10 @@ func TestFramedHalfCallsAreBounded(t *testing.T) {
 }
 
 // Long replies that a client does not take do not pile up at the server.
-func TestFramedLongRepliesAreBounded(t *testing.T) {
-	f := newFortress(t, limits{})
+func TestFramedLongRepliesAreBounded(t *testing.T) { bothWays(t, framedLongRepliesAreBounded) }
+
+func framedLongRepliesAreBounded(t *testing.T, shared bool) {
+	f := newFortressWith(t, limits{}, shared)
 	var handled atomic.Int64
 	f.server.Control(func(context.Context, []byte) ([]byte, error) {
 		handled.Add(1)
@@ -190,10 +248,12 @@ func TestFramedLongRepliesAreBounded(t *testing.T) {
 }
 
 // Calls that are refused, because too many are under way, count in the rate of the client.
-func TestFramedRefusedCallsHaveARate(t *testing.T) {
+func TestFramedRefusedCallsHaveARate(t *testing.T) { bothWays(t, framedRefusedCallsHaveARate) }
+
+func framedRefusedCallsHaveARate(t *testing.T, shared bool) {
 	l := smallLimits()
 	l.callsPerSecond = 50
-	f := newFortress(t, l)
+	f := newFortressWith(t, l, shared)
 	f.server.Control(func(ctx context.Context, _ []byte) ([]byte, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -233,9 +293,11 @@ func TestFramedRefusedCallsHaveARate(t *testing.T) {
 
 // A flood of large calls is answered a few at a time; other clients do not wait, and the excess stays with
 // its sender.
-func TestFramedFloodOfCalls(t *testing.T) {
+func TestFramedFloodOfCalls(t *testing.T) { bothWays(t, framedFloodOfCalls) }
+
+func framedFloodOfCalls(t *testing.T, shared bool) {
 	l := smallLimits()
-	f := newFortress(t, l)
+	f := newFortressWith(t, l, shared)
 	release := make(chan struct{})
 	var running, most atomic.Int64
 	f.server.Control(func(ctx context.Context, _ []byte) ([]byte, error) {
@@ -275,9 +337,11 @@ func TestFramedFloodOfCalls(t *testing.T) {
 }
 
 // The calls of a client beyond its limit are refused, and the connection goes on.
-func TestFramedCallsBeyondTheLimit(t *testing.T) {
+func TestFramedCallsBeyondTheLimit(t *testing.T) { bothWays(t, framedCallsBeyondTheLimit) }
+
+func framedCallsBeyondTheLimit(t *testing.T, shared bool) {
 	l := smallLimits()
-	f := newFortress(t, l)
+	f := newFortressWith(t, l, shared)
 	f.server.Control(func(ctx context.Context, _ []byte) ([]byte, error) { <-ctx.Done(); return nil, nil })
 	conn, err := f.framedTo(f.certs.client("bad", posix.Everybody()).ClientConfig())
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -24,8 +25,10 @@ type answer struct {
 // caller is a connection that this side has opened, for calls or for the packets of links.
 type caller struct {
 	*framedConn
-	slots    chan struct{} // calls that the peer has not answered yet
-	answered atomic.Bool   // the peer has answered a call
+	leaf     *x509.Certificate // of the peer; nil: it has none
+	shares   string            // the name of the peer for processes of its host; empty: none
+	slots    chan struct{}     // calls that the peer has not answered yet
+	answered atomic.Bool       // the peer has answered a call
 
 	pending sync.Mutex
 	next    uint64                 // GUARDED_BY pending
@@ -35,9 +38,30 @@ type caller struct {
 // errOldPeer means that a server does not speak the framed protocol, but may speak HTTP/2.
 var errOldPeer = errors.New("the server does not speak " + framedProtocol)
 
-// connect opens a connection to an address and waits for the server's first message. The connection has a
-// goroutine that reads until it ends.
-func (p *framedProvider) connect(ctx context.Context, address string) (c *caller, err error) {
+// connect opens a connection to an address, and continues in shared memory if the server is on this host.
+func (p *framedProvider) connect(ctx context.Context, address string) (*caller, error) {
+	c, err := p.connectTo(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	if s := p.share(ctx, c); s != nil {
+		c.fail(errors.New("the connection continues in shared memory"))
+		return s, nil
+	}
+	return c, nil
+}
+
+// caller makes a connection to a peer with a certificate; nil: it has none.
+func (p *framedProvider) caller(conn net.Conn, m *meter, leaf *x509.Certificate) *caller {
+	c := &caller{framedConn: newFramedConn(conn, m), leaf: leaf, calls: map[uint64]chan answer{}}
+	if leaf != nil {
+		c.valid = func() error { return p.cfg.Credentials.CheckRevoked(leaf) }
+	}
+	return c
+}
+
+// connectTo opens a connection to an address over TCP and waits for the server's first message.
+func (p *framedProvider) connectTo(ctx context.Context, address string) (c *caller, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	defer func() {
@@ -57,11 +81,11 @@ func (p *framedProvider) connect(ctx context.Context, address string) (c *caller
 		_ = raw.Close()
 		return nil, err
 	}
-	c = &caller{framedConn: newFramedConn(conn, m), calls: map[uint64]chan answer{}}
+	var leaf *x509.Certificate
 	if t, ok := conn.(*tls.Conn); ok {
-		leaf := t.ConnectionState().PeerCertificates[0]
-		c.valid = func() error { return p.cfg.Credentials.CheckRevoked(leaf) }
+		leaf = t.ConnectionState().PeerCertificates[0]
 	}
+	c = p.caller(conn, m, leaf)
 	err = c.hello()
 	if !stop() && err == nil {
 		err = ctx.Err()
@@ -132,7 +156,7 @@ func (c *caller) hello() error {
 	if n <= 0 || most == 0 {
 		return fmt.Errorf("%w: it says no number of calls", errFormat)
 	}
-	c.slots = make(chan struct{}, min(most, maxCalls))
+	c.slots, c.shares = make(chan struct{}, min(most, maxCalls)), string(body[n:])
 	return nil
 }
 

@@ -41,6 +41,8 @@ type framedConn struct {
 	idle  func() bool  // no call is under way, so the connection may end when unused for long; nil: never
 	valid func() error // fails once the certificate of the peer is revoked; nil: it has none
 
+	shared bool // through shared memory
+
 	partial atomic.Bool   // the body of a message is being read
 	bodies  atomic.Uint32 // bodies that have begun to arrive
 	held    atomic.Bool   // reading is suspended on this side, not by the peer
@@ -368,8 +370,10 @@ func (c *framedConn) next() (head, error) {
 }
 
 // body reads the body of a message.
-func (c *framedConn) body(h head) ([]byte, error) {
-	b := make([]byte, h.length)
+func (c *framedConn) body(h head) ([]byte, error) { return c.bodyIn(make([]byte, h.length)) }
+
+// bodyIn reads the body of a message into b, which has its length.
+func (c *framedConn) bodyIn(b []byte) ([]byte, error) {
 	c.bodies.Add(1)
 	c.partial.Store(true)
 	defer c.partial.Store(false)

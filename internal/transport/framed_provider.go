@@ -34,6 +34,8 @@ type framedProvider struct {
 	closed bool                           // GUARDED_BY mu
 	lanes  map[laneKey]*lane              // GUARDED_BY mu
 	bulky  map[multicast.ProcessID]string // GUARDED_BY mu; addresses of processes with a long last reply
+	// unshared holds the servers of this host that offer shared memory in vain, until a time.
+	unshared map[string]time.Time // GUARDED_BY mu
 }
 
 type laneKey struct {
@@ -55,7 +57,7 @@ type lane struct {
 }
 
 func newFramedProvider(cfg Config) *framedProvider {
-	p := &framedProvider{cfg: cfg, lanes: map[laneKey]*lane{}, bulky: map[multicast.ProcessID]string{}}
+	p := &framedProvider{cfg: cfg, lanes: map[laneKey]*lane{}, bulky: map[multicast.ProcessID]string{}, unshared: map[string]time.Time{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }

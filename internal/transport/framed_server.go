@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/buffers"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -71,6 +72,7 @@ func (f *framed) give(g *guest) {
 		framedConn: newFramedConn(g, g.meter), framed: f, info: g.info, slots: make(chan struct{}, most), cancels: map[uint64]context.CancelFunc{},
 		begun: map[uint64]*framedCall{},
 	}
+	s.shared = g.shared
 	s.calls, s.endCalls = context.WithCancel(context.Background())
 	if g.info != nil {
 		s.calls = context.WithValue(s.calls, peerKey{}, &g.info.identity)
@@ -145,6 +147,9 @@ func (s *session) leave() {
 func (s *session) serve() {
 	s.keep(nil)
 	hello := varint.AppendUint(nil, uint64(cap(s.slots)))
+	if shared := s.framed.server.gate.shared; shared != nil && !s.shared {
+		hello = append(hello, shared.name...)
+	}
 	s.post(append(appendHead(nil, kindHello, 0, len(hello)), hello...))
 	err := s.read()
 	s.endCalls()
@@ -269,7 +274,7 @@ func (s *session) call(h head) error {
 		<-s.slots
 		return err
 	}
-	body, err := s.body(h)
+	body, err := s.bodyIn(buffers.Take(h.length))
 	if err != nil {
 		a.leave(held)
 		<-s.slots
@@ -288,7 +293,8 @@ func (s *session) dispatch(call uint64, body []byte, held int64) error {
 	if err != nil {
 		return err
 	}
-	if e := s.framed.server.endpoint(to); e != nil {
+	e := s.framed.server.endpoint(to)
+	if e != nil {
 		if later := e.asynchronous(); later != nil {
 			c := &framedCall{session: s, service: e.service, process: later, id: call, held: held}
 			if limit > 0 {
@@ -304,7 +310,12 @@ func (s *session) dispatch(call uint64, body []byte, held int64) error {
 		return err
 	}
 	s.answers.Add(1)
-	s.framed.do(func() { s.answer(ctx, call, to, request, func() { s.account().leave(held) }) })
+	s.framed.do(func() {
+		reply := s.answer(ctx, call, to, request, func() { s.account().leave(held) })
+		if e != nil {
+			e.giveBack(body, reply)
+		}
+	})
 	return nil
 }
 
@@ -329,8 +340,8 @@ func (s *session) expect(call uint64, limit time.Duration) (ctx context.Context,
 }
 
 // answer runs the handler of a call, and sends the outcome to the caller. Each call is answered exactly once,
-// also a call that the caller has withdrawn.
-func (s *session) answer(ctx context.Context, call uint64, to multicast.ProcessID, request []byte, leave func()) {
+// also a call that the caller has withdrawn. It returns the reply, which is sent.
+func (s *session) answer(ctx context.Context, call uint64, to multicast.ProcessID, request []byte, leave func()) (reply []byte) {
 	defer s.answers.Done()
 	reply, err := s.framed.server.answer(ctx, to, request)
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
@@ -360,6 +371,7 @@ func (s *session) answer(ctx context.Context, call uint64, to multicast.ProcessI
 	}
 	leave() // a reply that the caller does not take is under way, too
 	<-s.slots
+	return reply
 }
 
 // greeted distinguishes a connection of the framed protocol, without TLS, from a connection of gRPC, and

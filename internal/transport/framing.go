@@ -28,7 +28,7 @@ const headSize = 13
 type kind byte
 
 const (
-	kindHello   kind = iota + 1 // to the caller, first: the maximum number of calls under way, as a varint
+	kindHello   kind = iota + 1 // to the caller, first: the maximum number of calls under way, as a varint; the name of the server for peers of its host
 	kindCall                    // the process, the time in microseconds that the caller waits (0: no limit), the request
 	kindReply                   // the reply of the handler
 	kindFailed                  // the text of the handler's error

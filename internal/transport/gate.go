@@ -11,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -61,9 +62,11 @@ type gate struct {
 	framed           func(*guest) // takes connections of the framed protocol
 	protocols        []string
 
+	shared *sharedDoor // nil: none
+
 	ctx     context.Context // ends with the gate
 	cancel  context.CancelFunc
-	running sync.WaitGroup // the loop and the handshakes
+	running sync.WaitGroup // the loops and the handshakes
 
 	mu       sync.Mutex
 	pending  []net.Conn          // in their handshake, the oldest first
@@ -82,14 +85,23 @@ func newGate(listener net.Listener, cfg *Config) *gate {
 	if cfg.Credentials != nil {
 		g.tls, g.revoked = cfg.Credentials.ServerConfig(cfg.protocols...), cfg.Credentials.CheckRevoked
 	}
+	g.openShared(cfg)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g
 }
 
-// run accepts connections until close.
-func (g *gate) run() {
+// start accepts connections until close.
+func (g *gate) start() {
+	g.running.Go(func() { g.run(g.listener, g.identify) })
+	if g.shared != nil {
+		g.running.Go(func() { g.run(g.shared.listener, g.identifyShared) })
+	}
+}
+
+// run accepts the connections of one listener.
+func (g *gate) run(listener net.Listener, identify func(net.Conn) (*guest, error)) {
 	for {
-		conn, err := g.listener.Accept()
+		conn, err := listener.Accept()
 		switch {
 		case g.ctx.Err() != nil:
 			if err == nil {
@@ -97,11 +109,11 @@ func (g *gate) run() {
 			}
 			return
 		case err != nil: // for example: no file descriptor is left
-			g.log.Error("connections cannot be accepted", "address", g.listener.Addr().String(), "error", err)
+			g.log.Error("connections cannot be accepted", "address", listener.Addr().String(), "error", err)
 			_ = pause.For(g.ctx, maxPause) // the loop checks the context
 		default:
 			g.await(conn)
-			g.running.Go(func() { g.admit(conn) })
+			g.running.Go(func() { g.admit(conn, identify) })
 		}
 	}
 }
@@ -111,6 +123,9 @@ func (g *gate) run() {
 func (g *gate) close() {
 	g.cancel()
 	_ = g.listener.Close()
+	if g.shared != nil {
+		_ = g.shared.listener.Close()
+	}
 	g.running.Wait()
 }
 
@@ -126,8 +141,8 @@ func (g *gate) await(conn net.Conn) {
 }
 
 // admit lets a connection in, or closes it.
-func (g *gate) admit(raw net.Conn) {
-	c, err := g.identify(raw)
+func (g *gate) admit(raw net.Conn, identify func(net.Conn) (*guest, error)) {
+	c, err := identify(raw)
 	g.mu.Lock()
 	g.pending = slices.DeleteFunc(g.pending, func(p net.Conn) bool { return p == raw })
 	if err == nil {
@@ -148,8 +163,11 @@ func (g *gate) admit(raw net.Conn) {
 	case err == nil:
 		g.clients.give(c)
 	default:
+		if c != nil && c.shared {
+			_ = c.cut()
+		}
 		_ = raw.Close()
-		if g.ctx.Err() == nil && !errors.Is(err, io.EOF) {
+		if gone := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET); !gone && g.ctx.Err() == nil { // the peer did not go away itself
 			g.refusals.Do(func() {
 				g.log.Warn("connection refused", "address", g.listener.Addr().String(), "from", raw.RemoteAddr().String(), "error", err)
 			})
@@ -169,19 +187,31 @@ func (g *gate) identify(raw net.Conn) (*guest, error) {
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, handshakeError(err)
 	}
-	state := conn.ConnectionState()
-	if !slices.Contains(g.protocols, state.NegotiatedProtocol) {
+	spoken := conn.ConnectionState().NegotiatedProtocol
+	if !slices.Contains(g.protocols, spoken) {
 		return nil, fmt.Errorf("the peer speaks none of %q", g.protocols)
 	}
-	leaf := state.PeerCertificates[0] // VerifyConnection has checked it
-	id, err := identity.FromCertificate(leaf)
+	c, err := guestOf(conn)
 	if err != nil {
 		return nil, err
 	}
-	end := time.AfterFunc(time.Until(leaf.NotAfter), func() { _ = raw.Close() })
-	return &guest{
-		Conn: conn, meter: m, framed: state.NegotiatedProtocol == framedProtocol, leaf: leaf, cut: raw.Close, info: &peerInfo{identity: id}, leave: func() { end.Stop() },
-	}, nil
+	c.Conn, c.meter, c.framed = conn, m, spoken == framedProtocol
+	c.expire(raw.Close)
+	return c, nil
+}
+
+// guestOf returns a guest with the identity of the peer in a handshake.
+func guestOf(conn *tls.Conn) (*guest, error) {
+	leaf := conn.ConnectionState().PeerCertificates[0] // VerifyConnection has checked it
+	id, err := identity.FromCertificate(leaf)
+	return &guest{leaf: leaf, info: &peerInfo{identity: id}}, err
+}
+
+// expire ends the connection with the certificate of the peer. cut ends it before, without waiting for the
+// peer.
+func (c *guest) expire(cut func() error) {
+	end := time.AfterFunc(time.Until(c.leaf.NotAfter), func() { _ = cut() })
+	c.cut, c.leave = cut, func() { end.Stop() }
 }
 
 // greet detects the protocol of a connection without TLS.
@@ -298,6 +328,7 @@ type guest struct {
 	net.Conn
 	meter  *meter    // under Conn
 	framed bool      // speaks the framed protocol
+	shared bool      // through shared memory
 	info   *peerInfo // nil without certificates
 	leaf   *x509.Certificate
 	cut    func() error // ends the connection under TLS, without waiting for the peer

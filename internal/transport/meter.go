@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// drainPiece is the size in bytes of one write of the rest.
+// drainPiece is the maximum size in bytes of one write.
 const drainPiece = 64 << 10
 
 // meter is a connection under TLS. It counts reads and writes, to distinguish a slow peer from a peer that is
 // gone. A write need not wait for the peer.
 type meter struct {
 	net.Conn
-	raw           syscall.RawConn // nil: the connection is no socket
+	atOnce        func(b []byte) (int, error) // writes what the connection takes without waiting; nil: unknown
 	reads, writes atomic.Uint32
 	soon          atomic.Bool // writes do not wait
 
@@ -26,8 +26,13 @@ type meter struct {
 
 func newMeter(c net.Conn) *meter {
 	m := &meter{Conn: c}
-	if s, ok := c.(syscall.Conn); ok {
-		m.raw, _ = s.SyscallConn() // without it a goroutine writes
+	switch c := c.(type) {
+	case interface{ TryWrite([]byte) (int, error) }: // package shmconn
+		m.atOnce = c.TryWrite
+	case syscall.Conn:
+		if raw, err := c.SyscallConn(); err == nil { // otherwise a goroutine writes
+			m.atOnce = func(b []byte) (int, error) { return writeAtOnce(raw, b) }
+		}
 	}
 	return m
 }
@@ -47,8 +52,17 @@ func (m *meter) Write(b []byte) (int, error) {
 	if err := m.drained(); err != nil {
 		return 0, err
 	}
-	n, err := m.Conn.Write(b)
-	m.writes.Add(1)
+	return m.writePieces(b)
+}
+
+// writePieces writes in pieces, so that writes shows the progress of a slow peer.
+func (m *meter) writePieces(b []byte) (n int, err error) {
+	for err == nil && n < len(b) {
+		var wrote int
+		wrote, err = m.Conn.Write(b[n:min(len(b), n+drainPiece)])
+		m.writes.Add(1)
+		n += wrote
+	}
 	return n, err
 }
 
@@ -79,8 +93,8 @@ func (m *meter) writeSoon(b []byte) (n int, err error) {
 	if m.failed != nil {
 		return 0, m.failed
 	}
-	if m.draining == nil && m.raw != nil {
-		if n, err = writeAtOnce(m.raw, b); err != nil {
+	if m.draining == nil && m.atOnce != nil {
+		if n, err = m.atOnce(b); err != nil {
 			return n, err
 		}
 		m.writes.Add(1)
@@ -108,16 +122,10 @@ func (m *meter) drain(done chan struct{}) {
 			return
 		}
 		m.mu.Unlock()
-		for err := error(nil); len(rest) > 0 && err == nil; {
-			var n int
-			n, err = m.Conn.Write(rest[:min(len(rest), drainPiece)])
-			m.writes.Add(1)
-			rest = rest[n:]
-			if err != nil {
-				m.mu.Lock()
-				m.failed = err
-				m.mu.Unlock()
-			}
+		if _, err := m.writePieces(rest); err != nil {
+			m.mu.Lock()
+			m.failed = err
+			m.mu.Unlock()
 		}
 	}
 }

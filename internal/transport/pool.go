@@ -49,12 +49,17 @@ type Config struct {
 	// CallsPerSecond is the maximum rate of calls of each client at a Server; more wait. 0:
 	// DefaultCallsPerSecond.
 	CallsPerSecond int
+	// SharedMemory lets peers of this host with Credentials use shared memory instead of TCP (sharing.go).
+	// Both ends must have it.
+	SharedMemory bool
 	// Logger receives messages about broken connections; nil: no log.
 	Logger *slog.Logger
 
 	limits limits // only tests change them
 
 	protocols []string // spoken, the preferred first; nil: both protocols. Only tests change it
+
+	sharing sharing // nil: connections stay on TCP
 
 	// The underlying network; nil: TCP.
 	listen func(address string) (net.Listener, error)
@@ -70,6 +75,12 @@ func (c *Config) setDefaults() {
 	}
 	if c.protocols == nil {
 		c.protocols = []string{framedProtocol, protocol}
+	}
+	switch {
+	case !c.SharedMemory || c.Credentials == nil:
+		c.sharing = nil
+	case c.sharing == nil:
+		c.sharing = hostSharing{}
 	}
 	if c.CallsPerSecond > 0 {
 		c.limits.callsPerSecond = c.CallsPerSecond

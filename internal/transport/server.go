@@ -115,7 +115,7 @@ func Listen(cfg Config) (*Server, error) {
 	s.framed = newFramed(s)
 	s.gate.framed = s.framed.give
 	s.running.Go(s.follow)
-	s.gate.running.Go(s.gate.run)
+	s.gate.start()
 	return s, nil
 }
 

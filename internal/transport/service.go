@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/globalfs/globalfs/internal/buffers"
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -18,6 +19,7 @@ type service struct {
 
 	mu      sync.Mutex
 	handler Handler // nil until it serves
+	forgets bool    // the handler keeps neither requests nor replies
 	later   Asynchronous
 	closed  bool
 	running sync.WaitGroup // handlers; grows only while not closed
@@ -35,6 +37,25 @@ func (s *service) Serve(h Handler) {
 	defer s.mu.Unlock()
 	invariant.Check(s.handler == nil, "process %d serves twice", s.self)
 	s.handler = h
+}
+
+// ServeAndForget is Endpoint.ServeAndForget.
+func (s *service) ServeAndForget(h Handler) {
+	s.Serve(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgets = true
+}
+
+// giveBack gives the memory of a finished call back if the handler has kept nothing of it.
+func (s *service) giveBack(call, reply []byte) {
+	s.mu.Lock()
+	forgets := s.forgets
+	s.mu.Unlock()
+	if forgets {
+		buffers.Give(call)
+		buffers.Give(reply)
+	}
 }
 
 // ServeLater is Endpoint.ServeLater.

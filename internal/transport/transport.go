@@ -96,6 +96,9 @@ type Endpoint interface {
 	Links(incarnation uint64) (Links, error)
 	// Serve sets the handler of calls to this process, once. Before that, callers get ErrUnreachable.
 	Serve(h Handler)
+	// ServeAndForget is Serve of a handler that keeps neither a request nor its reply once the call is over.
+	// A connection may then use their memory again (package buffers).
+	ServeAndForget(h Handler)
 	// ServeLater sets the Asynchronous that answers the calls that it takes in; the Handler answers the
 	// others. If used, call it before Serve. Not every provider uses it.
 	ServeLater(a Asynchronous)

@@ -38,6 +38,8 @@ var worlds = map[string]func(t *testing.T) world{
 	"GRPC":      func(t *testing.T) world { return newTCPWorld(t, nil, old, old, old) },
 	"GRPCTLS":   func(t *testing.T) world { return newTCPWorld(t, newAuthority(t, "prod").server("n1"), old, old, old) },
 	"Mixed":     func(t *testing.T) world { return newTCPWorld(t, nil, nil, old, nil) },
+	"Shared":    func(t *testing.T) world { return newSharedWorld(t) },
+	"SharedMix": func(t *testing.T) world { return newSharedWorld(t, 1) },
 	"MixedTLS":  func(t *testing.T) world { return newTCPWorld(t, newAuthority(t, "prod").server("n1"), old, nil, old) },
 }
 
@@ -58,6 +60,8 @@ type tcpWorld struct {
 	servers     []*Server
 	credentials *identity.Credentials // nil: no TLS
 	protocols   [3][]string           // of the servers; nil: all
+	sharing     sharing               // nil: none
+	unshared    [3]bool               // servers without shared memory
 	log         logged.Text
 
 	mu    sync.Mutex
@@ -85,7 +89,7 @@ func (w *tcpWorld) move(id multicast.ProcessID, address string) {
 }
 
 func newTCPWorld(t *testing.T, credentials *identity.Credentials, protocols ...[]string) *tcpWorld {
-	w := &tcpWorld{t: t, credentials: credentials, moved: map[multicast.ProcessID]string{}, pipes: &pipes{listeners: map[string]*bufconn.Listener{}}}
+	w := &tcpWorld{t: t, credentials: credentials, moved: map[multicast.ProcessID]string{}, pipes: newPipes()}
 	copy(w.protocols[:], protocols)
 	for i := range 3 {
 		w.servers = append(w.servers, w.listen(i))
@@ -96,7 +100,7 @@ func newTCPWorld(t *testing.T, credentials *identity.Credentials, protocols ...[
 func (w *tcpWorld) listen(i int) *Server {
 	s, err := Listen(Config{
 		Address: address(i), Resolve: w.resolve, Credentials: w.credentials, Logger: w.log.Logger(), listen: w.pipes.listen, dial: w.pipes.dial,
-		protocols: w.protocols[i],
+		protocols: w.protocols[i], SharedMemory: w.sharing != nil && !w.unshared[i], sharing: w.sharing,
 	})
 	require.NoError(w.t, err)
 	return s
@@ -139,6 +143,8 @@ type pipes struct {
 	listeners map[string]*bufconn.Listener
 	conns     []net.Conn
 }
+
+func newPipes() *pipes { return &pipes{listeners: map[string]*bufconn.Listener{}} }
 
 type pipeListener struct {
 	*bufconn.Listener

@@ -21,6 +21,7 @@ var floors = map[string]int{
 	"pkg/multicast":      0,
 	"pkg/fabric":         0,
 	"pkg/fabric/lane":    1,
+	"pkg/fabric/ring":    1,
 	"pkg/batching":       0,
 	"internal/posix":     0,
 	"internal/invariant": 0,
@@ -64,6 +65,7 @@ var floors = map[string]int{
 	"pkg/fabric/shm":             5,
 	"pkg/fabric/verbs":           5,
 	"pkg/rdmaconn":               6,
+	"pkg/shmconn":                4,
 
 	"pkg/fabric/soft":      5,
 	"pkg/fabric/fabricsim": 4,
@@ -80,6 +82,7 @@ var floors = map[string]int{
 	"internal/metrics":       4,
 	"internal/identity":      4,
 	"internal/command":       4,
+	"internal/buffers":       4,
 	"internal/block":         4,
 	"internal/block/segfile": 4,
 
@@ -163,6 +166,7 @@ func isCore(rel string) bool {
 // owners has the packages that may import an external module. With one importer, a library can be replaced by
 // a change of one package.
 var owners = map[string][]string{
+	"github.com/anishathalye/porcupine":   {"test/linear"},
 	"github.com/hanwen/go-fuse/v2":        {"internal/mount", "internal/mount/serve", "test/power/lossy"},
 	"github.com/syndtr/goleveldb":         {"internal/kv"},
 	"github.com/minio/minio-go/v7":        {"internal/block/objects"},
@@ -178,7 +182,7 @@ var owners = map[string][]string{
 	"google.golang.org/grpc":              {"internal/registry", "internal/transport", "internal/wire"},
 	"google.golang.org/protobuf":          {"internal/transport", "internal/wire"},
 	"golang.org/x/sync":                   {"internal/backup", "internal/block/region", "internal/cli", "internal/client", "internal/client/route", "internal/collector", "internal/dev", "internal/fsck", "internal/mount/behind", "internal/mover", "internal/server", "internal/transport"},
-	"golang.org/x/sys":                    {"bench/ordering", "internal/bench", "internal/bench/compare", "internal/block/disk", "internal/block/diskcache", "internal/cli", "internal/dev", "internal/mount", "internal/mount/mountpoint", "internal/mount/serve", "internal/wal", "pkg/fabric/shm", "test/cluster", "test/wan"},
+	"golang.org/x/sys":                    {"bench/ordering", "internal/bench", "internal/bench/compare", "internal/block/disk", "internal/block/diskcache", "internal/cli", "internal/dev", "internal/mount", "internal/mount/mountpoint", "internal/mount/serve", "internal/wal", "pkg/fabric/ring", "pkg/fabric/shm", "pkg/shmconn", "test/cluster", "test/wan"},
 	"golang.org/x/time":                   {"internal/block/disk", "internal/block/region", "internal/daemon", "internal/server", "internal/transport"},
 	"gonum.org/v1/plot":                   {"bench/figures"},
 	"github.com/prometheus/client_golang": {"internal/metrics"},

@@ -27,6 +27,7 @@ type Config struct {
 	Partitions  int // of each region; 0: one
 	Copies      int
 	Durability  string   // empty: os, because tests of many clusters share one disk
+	Fabric      string   // empty: auto
 	Objects     string   // key of the cluster file, in YAML; empty: blocks are on the servers' disks
 	Lab         *wan.Lab // with a host for each server, of the same name, and the hosts of Mounts; nil: loopback
 	Profiled    bool     // servers and mounts serve Go's profiler, see Process.Profile
@@ -217,6 +218,9 @@ func (c *Cluster) init(ctx context.Context) error {
 	}
 	file := string(text)
 	file = strings.Replace(file, "\ndurability: sync\n", "\ndurability: "+c.cfg.durability()+"\n", 1)
+	if c.cfg.Fabric != "" {
+		file = strings.Replace(file, "\nfabric: auto\n", "\nfabric: "+c.cfg.Fabric+"\n", 1)
+	}
 	if c.cfg.Objects != "" {
 		file += "objects: " + c.cfg.Objects + "\n"
 	}

@@ -57,7 +57,7 @@ func (c *Cluster) ranAs(t *testing.T, name string, args ...string) (code int, sa
 	defer cancel()
 	cmd := endWithUs(exec.CommandContext(ctx, c.cfg.Program, args...))
 	cmd.Args[0] = name
-	cmd.Env = append(os.Environ(), "GLOBALFS_LOG_FILE="+c.path("mounts.log"))
+	cmd.Env = append(os.Environ(), "GLOBALFS_LOG_FILE="+c.path("mounts.log"), "CACHE_DIRECTORY="+c.path("cache"))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()

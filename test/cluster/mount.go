@@ -28,6 +28,7 @@ func (c *Cluster) Mount(ctx context.Context, region topology.Region, host, dir s
 	}
 	m := &Mount{Dir: dir, Process: &Process{
 		Name: "mount in " + string(region), Log: c.path(strings.ReplaceAll(strings.Trim(dir, "/"), "/", "_") + ".log"),
+		Env: []string{"CACHE_DIRECTORY=" + c.path("cache")}, // not that of the machine
 		ready: func(ctx context.Context) error {
 			return poll(ctx, func(context.Context) error { return mounted(dir) })
 		},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/block/objects/objectstest"
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/salvage"
 )
@@ -91,8 +93,9 @@ func TestRecoverAfterTheLossOfAMajority(t *testing.T) {
 
 	repository := filepath.Join(t.TempDir(), "repository")
 	s, err := v.recover(t, repository)
-	require.ErrorContains(t, err, "name the partitions that may lose updates: / /west")
+	require.NoError(t, err, "without a partition it tells")
 	require.Equal(t, []string{"/", "/west"}, s.Short())
+	require.Empty(t, s.Backup)
 	_, err = v.recover(t, repository, "/west", "--yes")
 	require.ErrorContains(t, err, "the partitions that may lose updates are / /west")
 	_, err = v.recover(t, repository, "/", "/west")
@@ -154,6 +157,15 @@ func TestRecoverAfterTheLossOfAMajority(t *testing.T) {
 	}
 }
 
+// recoverTyping runs `admin recover` as an operator who answers the question.
+func (c *Cluster) recoverTyping(t *testing.T, words, repository string, args ...string) (out string, err error) {
+	t.Helper()
+	cmd := c.on(t.Context(), "", append([]string{"admin", "recover", "--data-dir", c.path("data"), "--into", repository}, args...)...)
+	cmd.Stdin = strings.NewReader(words + "\n")
+	said, err := cmd.CombinedOutput()
+	return string(said), err
+}
+
 // startAll starts all servers together.
 func (c *Cluster) startAll(t *testing.T) {
 	t.Helper()
@@ -181,8 +193,9 @@ func (c *Cluster) startAnew(t *testing.T, repository string) {
 
 // A region is lost for ever with all replicas of its partition. The partition takes its state from the last
 // backup, and the others lose nothing. A file that was moved out of the region since the backup exists once.
+// Both repositories are in object storage, and the operator types the accepted loss.
 func TestRecoverAfterTheLossOfARegion(t *testing.T) {
-	t.Parallel()
+	storage := objectstest.Start(t, t.TempDir())
 	c := start(t)
 	m, err := c.Mount(t.Context(), "east", "", filepath.Join(t.TempDir(), "tree"))
 	require.NoError(t, err)
@@ -192,7 +205,10 @@ func TestRecoverAfterTheLossOfARegion(t *testing.T) {
 		return content
 	}
 	want := map[string]string{"/west/kept": put("/west/kept", 1), "/east/moved": put("/west/moved", 2), "/east/old": put("/east/old", 3)}
-	saved := t.TempDir()
+	at := func(prefix string) string {
+		return "s3://" + objectstest.Bucket + "/" + prefix + "?region=us-east-1&pathstyle=true&endpoint=" + storage.Endpoint()
+	}
+	saved, recovered := at("saved"), at("recovered")
 	c.backUp(t, saved)
 	require.NoError(t, os.Rename(m.Dir+"/west/moved", m.Dir+"/east/moved"))
 	require.NoError(t, os.Rename(m.Dir+"/east/old", m.Dir+"/west/old"))
@@ -204,24 +220,38 @@ func TestRecoverAfterTheLossOfARegion(t *testing.T) {
 	for _, s := range c.Servers {
 		s.Kill()
 	}
-	recovered := t.TempDir()
+	_, err = c.recover(t, recovered)
+	require.NoError(t, err, "it tells that nothing is lost")
 	s, err := c.recover(t, recovered, "/west", "--yes")
 	require.ErrorContains(t, err, "every partition has a majority of its replicas")
 	require.Empty(t, s.Short())
 	require.NoError(t, os.RemoveAll(c.DataDir("westa")))
 	_, err = c.recover(t, recovered, "/west", "--yes")
 	require.ErrorContains(t, err, "(/west): none of its replicas can be read: --lost-from REPOSITORY")
-	s, err = c.recover(t, recovered, "/west", "--yes", "--lost-from", saved)
+	s, err = c.recover(t, recovered, "--lost-from", saved)
 	require.NoError(t, err)
 	require.Equal(t, []string{"/west"}, s.Short())
 	require.NotZero(t, s.Partitions[1].Seen, "other partitions have seen later updates")
 	require.Zero(t, s.LostBlocks)
+	for _, words := range []string{"", "y", "/", "/west /"} {
+		out, err := c.recoverTyping(t, words, recovered, "/west", "--lost-from", saved)
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit, out)
+		require.Equal(t, 3, exit.ExitCode(), out)
+		require.Contains(t, out, `Type "/west" to go on`)
+		require.Contains(t, out, "not confirmed: nothing is written")
+	}
+	_, err = c.Run(t.Context(), "backup", "list", recovered)
+	require.ErrorContains(t, err, "has no backups")
+	out, err := c.recoverTyping(t, " /west ", recovered, "/west", "--lost-from", saved)
+	require.NoError(t, err, out)
+	require.Contains(t, out, "the recovered state is backup ")
 
 	c.startAnew(t, recovered)
 	require.NoError(t, m.Start(t.Context()))
 	require.Equal(t, want, files(t, m.Dir))
 	require.NoError(t, write(m.Dir+"/west/after", "new"))
 	require.NoError(t, os.Rename(m.Dir+"/west/after", m.Dir+"/eu/after"))
-	out, err := c.Run(t.Context(), "fsck", "--blocks", m.Dir)
+	out, err = c.Run(t.Context(), "fsck", "--blocks", m.Dir)
 	require.NoError(t, err, out)
 }

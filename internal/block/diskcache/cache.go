@@ -27,8 +27,8 @@ type Config struct {
 	Log     *slog.Logger // nil: no log
 }
 
-// minBytes is the smallest Config.MaxBytes.
-const minBytes = 4 * minSegment
+// MinBytes is the smallest Config.MaxBytes.
+const MinBytes = 4 * minSegment
 
 // Bounds of the size of a segment of a cache, which is a sixteenth of the cache.
 const (
@@ -48,8 +48,8 @@ func (c *Config) Validate() error {
 	switch {
 	case c.Dir == "":
 		return errors.New("block cache: no directory: name one")
-	case c.MaxBytes < minBytes:
-		return fmt.Errorf("block cache: %d bytes: give at least %d", c.MaxBytes, minBytes)
+	case c.MaxBytes < MinBytes:
+		return fmt.Errorf("block cache: %d bytes: give at least %d", c.MaxBytes, MinBytes)
 	}
 	return nil
 }
@@ -104,6 +104,12 @@ type waitingBlock struct{ block.Block }
 // queueLength is the maximum number of blocks that wait for the disk.
 const queueLength = 16
 
+// Names below Config.Dir, of the directory with the segments and of the file in it with the cluster.
+const (
+	blocksDir   = "globalfs-blocks"
+	clusterName = "cluster"
+)
+
 // Open opens or makes a cache. The caller closes it.
 func Open(config Config) (*Cache, error) {
 	if err := config.Validate(); err != nil {
@@ -112,7 +118,7 @@ func Open(config Config) (*Cache, error) {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	dir := filepath.Join(config.Dir, "globalfs-blocks") // other files in Dir are not touched
+	dir := filepath.Join(config.Dir, blocksDir) // other files in Dir are not touched
 	c := &Cache{
 		config: config, dir: dir,
 		roll:    min(max(config.MaxBytes/16, minSegment), maxSegment),
@@ -142,7 +148,7 @@ func (c *Cache) claim() error {
 		return fmt.Errorf("block cache: %w", err)
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return errors.Join(fmt.Errorf("block cache %s is in use by another globalfs: give each its own directory", c.config.Dir), lock.Close())
+		return errors.Join(fmt.Errorf("block cache %s: %w: give each its own directory", c.config.Dir, ErrInUse), lock.Close())
 	}
 	if err := c.bind(); err != nil {
 		return errors.Join(fmt.Errorf("block cache: %w", err), lock.Close())
@@ -153,7 +159,7 @@ func (c *Cache) claim() error {
 
 // bind makes the directory the cache of this cluster, and removes the blocks of another one.
 func (c *Cache) bind() error {
-	path := filepath.Join(c.dir, "cluster")
+	path := filepath.Join(c.dir, clusterName)
 	was, err := os.ReadFile(path)
 	if err == nil && string(was) == c.config.Cluster {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/buffers"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -112,9 +113,9 @@ func NewNode(config Config) (*Node, error) {
 // Close returns when all work of earlier requests has ended. No request may follow the call of Close.
 func (n *Node) Close() { n.stragglers.Wait() }
 
-// Handle executes a request and returns the reply, which belongs to the caller. It keeps no reference to
-// request. Errors of blocks are in the reply; an error means that request is invalid. Requests of servers
-// never lead to further requests.
+// Handle executes a request and returns the reply, which belongs to the caller. The node keeps no reference
+// to request or reply. Errors of blocks are in the reply; an error means that request is invalid. Requests
+// of servers never lead to further requests.
 func (n *Node) Handle(ctx context.Context, request []byte) ([]byte, error) {
 	q, err := decodeRequest(request)
 	if err != nil {
@@ -228,13 +229,14 @@ func (n *Node) take(ctx context.Context, b *block.Block) error {
 	return n.config.Disk.Put(ctx, *b)
 }
 
-// fetch returns the reply with the copy on the own disk, without a copy of the data in between.
+// fetch returns the reply with the copy on the own disk, without a copy of the data in between, in memory of
+// package buffers.
 func (n *Node) fetch(ctx context.Context, id block.ID) ([]byte, error) {
 	sizes, err := n.config.Disk.Sizes(ctx, []block.ID{id})
 	if err != nil {
 		return nil, err
 	}
-	room := make([]byte, replyOffset+int(sizes[0]))
+	room := buffers.Take(replyOffset + int(sizes[0]))
 	data, err := n.config.Disk.Get(ctx, id, room[replyOffset:replyOffset])
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 type Caller interface {
 	// Call sends a request to the Node of a server and returns its reply, which belongs to the caller. It
 	// does not change request, and returns soon after ctx ends. After an error the server may or may not have
-	// executed the request.
+	// executed the request, and request may still be read; with a reply it is not read any more.
 	Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error)
 }
 

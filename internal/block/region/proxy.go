@@ -30,9 +30,10 @@ func (n *Node) put(ctx context.Context, b *block.Block) error {
 	servers := n.lastDown(n.peers.order(v.ring.Walk(b.ID)))
 	p := placement{
 		node: n, ctx: storing, servers: servers, events: make(chan placed, 2*len(servers)),
-		frame: encodeStore(b),
+		frame: newLent(encodeStore(b)),
 	}
 	p.run(v.copies)
+	p.frame.release(nil)
 	if p.copies < v.copies {
 		return fmt.Errorf("put block %v: %d of %d copies: %w", b.ID, p.copies, v.copies, p.why(ctx))
 	}
@@ -60,7 +61,7 @@ func (n *Node) lastDown(servers []multicast.ProcessID) []multicast.ProcessID {
 type placement struct {
 	node    *Node
 	ctx     context.Context
-	frame   []byte                // opStore
+	frame   *lent                 // opStore
 	servers []multicast.ProcessID // not tried yet
 	events  chan placed           // room for two events of each server
 	copies  int
@@ -110,9 +111,11 @@ func (p *placement) next() int {
 	server := p.servers[0]
 	p.servers = p.servers[1:]
 	n, ctx, events, frame := p.node, p.ctx, p.events, p.frame
+	frame.use()
 	n.stragglers.Go(func() {
 		late := time.AfterFunc(n.config.CallTimeout/slowPart, func() { events <- placed{late: true} })
-		err := n.storeAt(ctx, server, frame)
+		err := n.storeAt(ctx, server, frame.bytes)
+		frame.release(err)
 		replaced := !late.Stop()
 		if replaced && ctx.Err() != nil {
 			n.peers.abandoned(server)

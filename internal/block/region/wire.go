@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/buffers"
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
@@ -63,9 +64,9 @@ type request struct {
 	signing  block.Signing // of opSign
 }
 
-// encodeStore returns a request that stores a block on one server.
+// encodeStore returns a request that stores a block on one server, in memory of package buffers.
 func encodeStore(b *block.Block) []byte {
-	request := make([]byte, 0, 1+len(b.ID)+4+len(b.Data))
+	request := buffers.Take(1 + len(b.ID) + 4 + len(b.Data))[:0]
 	request = append(append(request, byte(opStore)), b.ID[:]...)
 	request = binary.LittleEndian.AppendUint32(request, b.Sum)
 	return append(request, b.Data...)

@@ -1,17 +1,15 @@
-// Package ring places blocks on the storage servers of one region by consistent
-// hashing (thesis 3.5.4): the ring of a region is known in full at every server,
-// so that any of them finds the owners of a block without asking.
+// Package ring places blocks on the storage servers of one region by consistent hashing (thesis 3.5.4). Every
+// server knows the whole ring of its region, so it finds the owners of a block without asking another server.
 //
-// Every server stands at VirtualNodes points of a circle of 64-bit positions,
-// and a block at the position of its id. The servers of a block are those met
-// clockwise from there, each one once. They are taken in rounds: first the first
-// server of each datacenter, then the second of each, and so on, in ring order
-// within a round. The first r of this order own the block, the others stand in
-// for owners that fail.
+// The ring is a circle of 64-bit positions. Each server has VirtualNodes positions, and each block has the
+// position of its id. To find the owners of a block, walk clockwise from its position and note each server at
+// its first position. This list is ordered in rounds: first the first server of each datacenter, then the
+// second of each, and so on. The first r servers of the result own the block. The others replace owners
+// that fail.
 //
-// Owners is asked for each block by puts, gets and repair: the first Placed of the order
-// from each point are computed once, so that it costs one hash, one binary search and no
-// memory.
+// Puts, gets and repair call Owners for each block. The beginning of the order, Placed servers, is therefore
+// computed once for each position of the circle. A call costs one hash and one binary search, and allocates
+// no memory.
 //
 // Guarantees:
 //

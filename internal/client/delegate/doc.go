@@ -2,17 +2,22 @@
 // holds exclusively (package delegation). It is a pure core: package client drives it in real time, and
 // package sim in virtual time.
 //
-// The client has a copy of the directories that it holds, which is a meta.Machine of its own. A change is
-// executed in the copy, appended to the log, and answered. Queries of covered objects are answered from the
-// copy. So a program sees all earlier changes through its mount.
+// The client has a copy of the directories that it holds, which is a meta.Machine of its own. A directory
+// that existed before comes into it with all names, and with the files of which the client then answers. A
+// change is executed in the copy, appended to the log, and answered. Queries of covered objects are answered
+// from the copy. So a program sees all earlier changes through its mount.
 //
 //	L1  An update is executed in the copy only if all objects that it touches are covered by grants that the
 //	    client has not begun to return (delegation.Execute). An update that is refused is not in the log.
-//	L2  The log is sent in order, one batch at a time. A batch is sent again until the partition has answered
-//	    it: its operations have numbers, and are executed once.
+//	L2  The log is sent in order, at most MaxFlights batches at a time. A batch is sent again, as it was, until
+//	    all of its operations are acknowledged: operations have numbers, and are executed once and in their
+//	    order. A batch that arrives before an earlier one is not executed.
 //	L3  A return is an operation of the log. From its append on the client answers nothing from the copy of
 //	    this directory; the caller waits until the log is acknowledged before it asks a replica (Knows).
 //	L4  If the partition stops the log, or the session has ended, all operations that are not acknowledged are
 //	    lost. The client reports them. It begins another log, which ends all grants of the session.
 //	L5  The log and the copy are bounded (IsFull, IsLarge).
+//	L6  The copy of a directory that existed is read after the grant. The client has no other update under way
+//	    from before the request to the end of the copy, and answers from it only if it was not asked to return
+//	    the directory meanwhile (WasReturned).
 package delegate

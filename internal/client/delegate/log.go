@@ -16,7 +16,8 @@ const (
 	maxBatch   = 512 << 10 // bytes of the operations in a batch
 	opCost     = 64        // bytes of an operation beside its content
 	maxInodes  = 1 << 16   // of the copy
-	lowNumbers = 8         // spans
+	maxDirs    = delegation.MaxGrants * 7 / 8
+	lowNumbers = 8 // spans
 )
 
 // Config of a Log.
@@ -37,9 +38,10 @@ type Log struct {
 
 	ops     []pending
 	first   uint64 // number of the first of ops
-	sending int    // ops in the batch that is under way
+	flights []int  // numbers of operations of the batches under way, which have the first of ops
 	bytes   int    // of ops
 	changes uint64 // executed in the copy
+	asked   uint64 // requests for existing directories
 
 	restored bool // the copy does not have the changes of ops
 
@@ -54,7 +56,7 @@ type pending struct {
 
 // New makes an empty log.
 func New(cfg Config) (*Log, error) {
-	m, err := meta.New(cfg.Keys, meta.Config{Partition: cfg.Partition})
+	m, err := meta.New(cfg.Keys, meta.Config{Partition: cfg.Partition, Copy: true})
 	if err != nil {
 		return nil, err
 	}
@@ -245,8 +247,9 @@ func (l *Log) Touching(c *meta.Command) []posix.Ino {
 // IsFull reports whether further changes must wait.
 func (l *Log) IsFull() bool { return len(l.ops) >= maxOps || l.bytes >= maxBytes }
 
-// IsLarge reports whether the copy has so many inodes that the client should return all directories.
-func (l *Log) IsLarge() bool { return meta.Inodes(l.machine) > maxInodes }
+// IsLarge reports whether the copy has so many inodes, or directories, that the client should return all
+// directories: those that are not in use any more, too.
+func (l *Log) IsLarge() bool { return meta.Inodes(l.machine) > maxInodes || l.table.Len() > maxDirs }
 
 // Last returns the number of the newest operation.
 func (l *Log) Last() uint64 { return l.first + uint64(len(l.ops)) - 1 }
@@ -271,42 +274,3 @@ func (l *Log) Len() int { return len(l.ops) }
 
 // Beginning returns a batch without operations: it ends all grants of earlier logs of the session.
 func Beginning(number uint64) delegation.Batch { return delegation.Batch{Log: number, First: 1} }
-
-// Next returns the next batch, or the one that is under way again (L2); false: there is none.
-func (l *Log) Next() (x delegation.Batch, ok bool) {
-	if len(l.ops) == 0 {
-		return x, false
-	}
-	if l.sending == 0 {
-		size := 0
-		for l.sending < min(len(l.ops), delegation.MaxOps) && (l.sending == 0 || size+l.ops[l.sending].size <= maxBatch) {
-			size += l.ops[l.sending].size
-			l.sending++
-		}
-	}
-	x = delegation.Batch{Log: l.cfg.Number, First: l.first}
-	for i := range l.sending {
-		x.Ops = append(x.Ops, l.ops[i].Op)
-	}
-	return x, true
-}
-
-// Acknowledge applies the answer to the batch under way. It returns the acknowledged operations, and reports
-// whether the log goes on: otherwise the rest is lost (L4).
-func (l *Log) Acknowledge(d *delegation.Done) (done []delegation.Op, on bool) {
-	n := 0
-	if d.Next > l.first {
-		n = min(int(d.Next-l.first), l.sending)
-	}
-	for _, p := range l.ops[:n] {
-		done = append(done, p.Op)
-		l.bytes -= p.size
-	}
-	rest := make([]pending, len(l.ops)-n, max(2*(len(l.ops)-n), 64))
-	copy(rest, l.ops[n:])
-	l.ops = rest
-	l.first += uint64(n)
-	complete := n == l.sending
-	l.sending = 0
-	return done, complete && !d.Stopped
-}

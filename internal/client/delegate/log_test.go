@@ -83,31 +83,49 @@ func TestContentIsCopied(t *testing.T) {
 	require.Equal(t, "text", string(r.Extents[0].Data))
 }
 
-// Batches go one at a time, and again until they are answered (L2).
+// Some batches are under way at a time, and again until they are acknowledged (L2).
 func TestBatches(t *testing.T) {
 	l := newLog(t)
 	for i := range delegation.MaxOps + 10 {
 		make1(t, l, create(fmt.Sprint(i)))
 	}
+	_, enough := l.Unsent()
+	require.True(t, enough)
 	x, ok := l.Next()
 	require.True(t, ok)
 	require.Len(t, x.Ops, delegation.MaxOps)
+	n, enough := l.Unsent()
+	require.Equal(t, 10, n)
+	require.False(t, enough)
 	make1(t, l, create("later"))
-	again, _ := l.Next()
-	require.Equal(t, x.Append(nil), again.Append(nil))
-	done, on := l.Acknowledge(&delegation.Done{Next: delegation.MaxOps + 1})
-	require.True(t, on)
-	require.Len(t, done, delegation.MaxOps)
-	require.EqualValues(t, delegation.MaxOps, l.Acknowledged())
-	x, _ = l.Next()
-	require.EqualValues(t, delegation.MaxOps+1, x.First)
-	require.Len(t, x.Ops, 11)
+	y, ok := l.Next()
+	require.True(t, ok)
+	require.EqualValues(t, delegation.MaxOps+1, y.First)
+	require.Len(t, y.Ops, 11)
 	make1(t, l, create("even later"))
-	again, _ = l.Next()
-	require.Equal(t, x.Append(nil), again.Append(nil))
-	_, on = l.Acknowledge(&delegation.Done{Next: x.First + 2, Stopped: true, Code: posix.EEXIST})
+	_, on := l.Acknowledge(&delegation.Done{Next: 1})
+	require.True(t, on, "the second batch was there before the first one")
+	require.False(t, l.Landed(&y))
+	require.Equal(t, 2, l.Flying())
+	done, on := l.Acknowledge(&delegation.Done{Next: delegation.MaxOps + 3})
+	require.True(t, on)
+	require.Len(t, done, delegation.MaxOps+2, "the answer to a part of the second one")
+	require.True(t, l.Landed(&x))
+	require.False(t, l.Landed(&y))
+	require.Equal(t, 1, l.Flying())
+	done, on = l.Acknowledge(&delegation.Done{Next: delegation.MaxOps + 1})
+	require.True(t, on, "an old answer")
+	require.Empty(t, done)
+	for range delegate.MaxFlights - 1 {
+		_, ok = l.Next()
+		require.True(t, ok)
+		make1(t, l, create(fmt.Sprint("more", l.Last())))
+	}
+	_, ok = l.Next()
+	require.False(t, ok, "enough are under way")
+	_, on = l.Acknowledge(&delegation.Done{Next: y.First + 5, Stopped: true, Code: posix.EEXIST})
 	require.False(t, on)
-	require.Len(t, l.Pending(), 10)
+	require.Len(t, l.Pending(), 11-5+1+delegate.MaxFlights-1)
 }
 
 // The copy answers nothing of a directory that is returned (L3).

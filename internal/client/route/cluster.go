@@ -14,14 +14,27 @@ import (
 func (r *Router) Cluster() *topology.Cluster { return r.cluster.Load() }
 
 // Partitions returns the number of partitions.
-func (r *Router) Partitions() int { return len(r.partitions) }
+func (r *Router) Partitions() int { return len(r.partitions.All()) }
 
 // SetCluster replaces the description of the cluster, for example after the replacement of replicas. Calls
-// under way continue, and use the new replicas in their next round.
+// under way continue, and use the new replicas in their next round. The cluster may have more partitions than
+// before.
 func (r *Router) SetCluster(cluster *topology.Cluster) {
-	invariant.Check(len(cluster.Partitions) == len(r.partitions), "a cluster of %d partitions now has %d", len(r.partitions), len(cluster.Partitions))
+	was := len(r.partitions.All())
+	invariant.Check(len(cluster.Partitions) >= was, "a cluster of %d partitions now has %d", was, len(cluster.Partitions))
+	r.setCluster(cluster)
+	if len(cluster.Partitions) > was {
+		r.learned.raise()
+	}
+}
+
+func (r *Router) setCluster(cluster *topology.Cluster) {
+	err := r.partitions.Grow(len(cluster.Partitions), func(i int) (*partition, error) {
+		return newPartition(&r.cfg, &cluster.Partitions[i], r.net), nil
+	})
+	invariant.Check(err == nil, "partitions of a router: %v", err)
 	r.cluster.Store(cluster)
-	for i, p := range r.partitions {
+	for i, p := range r.partitions.All() {
 		if now := cluster.Partitions[i].Replicas; !sameReplicas(p.replicas.Load().all, now) {
 			p.replicas.Store(newReplicas(r.cfg.Region, now))
 		}

@@ -17,12 +17,12 @@ func TestNearest(t *testing.T) {
 	require.NoError(t, err)
 	nearest := func(from topology.Region, all ...uint16) uint16 {
 		r := &Router{}
-		for i := range plan.Partitions {
+		require.NoError(t, r.partitions.Grow(len(plan.Partitions), func(i int) (*partition, error) {
 			p := &plan.Partitions[i]
 			made := &partition{id: p.ID}
 			made.replicas.Store(newReplicas(from, p.Replicas))
-			r.partitions = append(r.partitions, made)
-		}
+			return made, nil
+		}))
 		return r.nearest(all[0], all)
 	}
 	require.EqualValues(t, 1, nearest("us-west-2", 2, 1), "the own region")

@@ -42,8 +42,8 @@ type Renewals []uint64
 
 // Renewals returns the number of renewals of each partition.
 func (r *Router) Renewals() Renewals {
-	all := make(Renewals, len(r.partitions))
-	for i, p := range r.partitions {
+	all := make(Renewals, len(r.partitions.All()))
+	for i, p := range r.partitions.All() {
 		all[i] = p.renewed()
 	}
 	return all
@@ -53,7 +53,7 @@ func (r *Router) Renewals() Renewals {
 // session at the inode's home, and no renewal was sent since.
 func (r *Router) HeldSince(then Renewals, ino posix.Ino) bool {
 	p, err := r.home(ino)
-	return err == nil && p.session() != nil && p.renewed() == then[p.id]
+	return err == nil && p.session() != nil && int(p.id) < len(then) && p.renewed() == then[p.id]
 }
 
 // renewed counts the calls of heldForRenewal.

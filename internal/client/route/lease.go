@@ -100,7 +100,7 @@ func (r *Router) keepAll(life context.Context) {
 	ctx, cancel := context.WithTimeout(life, r.cfg.Renew)
 	defer cancel()
 	var round sync.WaitGroup
-	for _, p := range r.partitions {
+	for _, p := range r.partitions.All() {
 		round.Go(func() { p.keep(ctx) })
 	}
 	round.Wait()

@@ -18,7 +18,7 @@ func (c *counts) update(partitions int) *metrics.Durations {
 
 // Metrics reports the latencies of the partitions' answers, for the mount of that name.
 func (r *Router) Metrics(report metrics.Report, mount string) {
-	for _, p := range r.partitions {
+	for _, p := range r.partitions.All() {
 		id := strconv.Itoa(int(p.id))
 		report.Durations(metrics.ClientQueries, &p.counts.queries, mount, id)
 		for i := range p.counts.updates {
@@ -33,7 +33,7 @@ func (r *Router) Metrics(report metrics.Report, mount string) {
 
 // Calls returns the numbers of queries and updates that were answered so far.
 func (r *Router) Calls() (queries, updates uint64) {
-	for _, p := range r.partitions {
+	for _, p := range r.partitions.All() {
 		queries += p.counts.queries.Count()
 		for i := range p.counts.updates {
 			updates += p.counts.updates[i].Count()

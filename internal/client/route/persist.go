@@ -90,7 +90,7 @@ func (r *Router) wrote(p *partition, parties []uint16, vector ask.Vector) {
 // Losses counts the events in which a partition may have lost answered updates of this client before a
 // Persist covered them, for example because all its replicas have lost power.
 func (r *Router) Losses() (n uint64) {
-	for _, p := range r.partitions {
+	for _, p := range r.partitions.All() {
 		n += p.durable.losses(p.net.clock.of(p.id))
 	}
 	return n
@@ -107,7 +107,7 @@ func (r *Router) Persist(ctx context.Context, seen []uint16) error {
 		all[id] = true
 	}
 	g, asking := errgroup.WithContext(ctx)
-	for _, p := range r.partitions {
+	for _, p := range r.partitions.All() {
 		p.durable.losses(p.net.clock.of(p.id))
 		var also ask.Seen
 		if all[p.id] {

@@ -36,7 +36,9 @@ type Config struct {
 type Router struct {
 	cfg        Config
 	cluster    atomic.Pointer[topology.Cluster] // the newest
-	partitions []*partition                     // by id
+	partitions ByPartition[*partition]
+	outdated   chan struct{} // capacity 1: see Outdated
+	learned    signal        // of more partitions
 	net        *exchanger
 	hints      hints
 
@@ -53,11 +55,8 @@ type lifetime struct {
 // New makes a router, which continues the sessions of a state; nil: it begins anew. It sends nothing before
 // the first command, unless there are sessions.
 func New(cfg Config, from *State) (*Router, error) {
-	r := &Router{cfg: cfg, net: &exchanger{caller: cfg.Caller, notices: cfg.Notices, tickets: newTickets(maxYoung)}, hints: newHints()}
-	r.cluster.Store(cfg.Cluster)
-	for i := range cfg.Cluster.Partitions {
-		r.partitions = append(r.partitions, newPartition(&cfg, &cfg.Cluster.Partitions[i], r.net))
-	}
+	r := &Router{cfg: cfg, net: &exchanger{caller: cfg.Caller, notices: cfg.Notices, tickets: newTickets(maxYoung)}, hints: newHints(), outdated: make(chan struct{}, 1)}
+	r.setCluster(cfg.Cluster)
 	if err := r.adopt(from); err != nil {
 		return nil, err
 	}
@@ -100,7 +99,7 @@ func (r *Router) Suspended() bool { return r.net.suspended.Load() }
 
 // Resume undoes Suspend. Another router may have continued for a while with the State, but must have stopped.
 func (r *Router) Resume() {
-	for _, p := range r.partitions {
+	for _, p := range r.partitions.All() {
 		if s := p.session(); s != nil {
 			s.skip()
 		}
@@ -119,7 +118,7 @@ func (r *Router) Close(ctx context.Context) {
 	ending := r.begin(ctx)
 	defer ending.end()
 	var all sync.WaitGroup
-	for _, p := range r.partitions {
+	for _, p := range r.partitions.All() {
 		if s := p.session(); s != nil {
 			all.Go(func() { p.close(ending) })
 		}

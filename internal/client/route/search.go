@@ -48,8 +48,8 @@ func (r *Router) At(ino posix.Ino) (uint16, error) {
 
 // partition returns a partition by its number: ESTALE if the cluster has none.
 func (r *Router) partition(id uint16) (*partition, error) {
-	if int(id) < len(r.partitions) {
-		return r.partitions[id], nil
+	if int(id) < len(r.partitions.All()) {
+		return r.partitions.All()[id], nil
 	}
 	return nil, posix.ESTALE
 }
@@ -89,10 +89,10 @@ func (r *Router) search(ctx context.Context, to Target, try func(p *partition) (
 		return try(p)
 	}
 	at, err := r.At(to.ino)
-	if err != nil {
+	if err != nil && !r.learn(ctx, at) {
 		return Answer{Partition: at}, err
 	}
-	s := search{router: r, ino: to.ino, p: r.partitions[at]}
+	s := search{router: r, ino: to.ino, p: r.partitions.All()[at]}
 	for {
 		a, err := try(s.p)
 		if again, err := s.goesOn(ctx, &a, err); !again {

@@ -59,7 +59,7 @@ func (s *PartitionState) Validate() error {
 // State returns the state of one partition. Proofs must be called after it, so that the proofs cover the
 // state.
 func (r *Router) State(partition uint16) PartitionState {
-	p := r.partitions[partition]
+	p := r.partitions.All()[partition]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := PartitionState{ID: p.id, Held: maps.Clone(p.held)}
@@ -73,7 +73,7 @@ func (r *Router) State(partition uint16) PartitionState {
 // the result has all tickets of held inodes, and some of the others.
 func (r *Router) Tickets(running bool) string {
 	var held []posix.Ino
-	for _, p := range r.partitions {
+	for _, p := range r.partitions.All() {
 		held = append(held, p.heldNow()...)
 	}
 	if running {
@@ -94,14 +94,14 @@ func (r *Router) adopt(s *State) error {
 		return nil
 	}
 	seen, err := ask.ParseToken(s.Seen)
-	if n := len(seen.Merged()); err != nil || n > len(r.partitions) {
-		return fmt.Errorf("client: the state to resume has seen %d partitions of %d: %w", n, len(r.partitions), cmp.Or[error](err, posix.EINVAL))
+	if n := len(seen.Merged()); err != nil || n > len(r.partitions.All()) {
+		return fmt.Errorf("client: the state to resume has seen %d partitions of %d: %w", n, len(r.partitions.All()), cmp.Or[error](err, posix.EINVAL))
 	}
 	if err := r.net.tickets.adopt(s.Tickets); err != nil {
 		return fmt.Errorf("client: the state to resume: %w", err)
 	}
 	r.Observe(seen)
-	for _, p := range r.partitions { // the other router may have written any of it
+	for _, p := range r.partitions.All() { // the other router may have written any of it
 		p.durable.wrote(r.net.clock.of(p.id))
 	}
 	for i := range s.Partitions {

@@ -132,7 +132,7 @@ func (r *Router) Seen(partition uint16) ask.Seen { return r.net.clock.of(partiti
 // other client has seen. It drops proofs about partitions that the cluster does not have.
 func (r *Router) Observe(all ask.Proofs) {
 	for _, p := range all {
-		if len(p.Vector) <= len(r.partitions) {
+		if len(p.Vector) <= len(r.partitions.All()) {
 			r.net.clock.add(p)
 		}
 	}
@@ -143,16 +143,16 @@ func (r *Router) Observe(all ask.Proofs) {
 // another cluster or forged, or because the partition has lost entries.
 func (r *Router) Wait(ctx context.Context, all ask.Proofs) error {
 	v := all.Merged()
-	if len(v) > len(r.partitions) {
-		return posix.EINVAL
-	}
 	ctx, cancel := r.Operation(ctx)
 	defer cancel()
+	if len(v) > len(r.partitions.All()) && (len(v) > ask.MaxPartitions || !r.learn(ctx, uint16(len(v)-1))) {
+		return posix.EINVAL
+	}
 	r.net.clock.claim(v)
 	g, waiting := errgroup.WithContext(ctx)
 	for i, seen := range v {
 		if !seen.IsZero() {
-			g.Go(func() error { return r.partitions[i].await(waiting, seen) })
+			g.Go(func() error { return r.partitions.All()[i].await(waiting, seen) })
 		}
 	}
 	return r.Outcome(g.Wait())

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -12,8 +13,6 @@ const (
 	blockSize = posix.MaxBlock
 	// maxBlocks bounds the full blocks of a batch. More of them save commands, and need more memory.
 	maxBlocks = 8
-	// firstPart is the room of a part at first, in bytes.
-	firstPart = 16 << 10
 )
 
 // Batch is content that is written by one command.
@@ -31,7 +30,7 @@ type Batch struct {
 
 // Part is content that becomes one block.
 type Part struct {
-	Data   []byte
+	Data   block.Draft
 	Staged Staged // nil: it is not stored yet
 }
 
@@ -80,7 +79,7 @@ func (r *run) overwrites(w *Write) bool {
 		return false
 	}
 	last := r.Parts[len(r.Parts)-1]
-	from := r.end() - uint64(len(last.Data))
+	from := r.end() - uint64(last.Data.Len())
 	return !r.isFull(last) && w.Offset >= from && w.Offset+uint64(len(w.Data)) <= r.end()
 }
 
@@ -90,7 +89,7 @@ func (r *run) add(w *Write, stage func(*run, *Part)) (grown int) {
 	r.KillSetID = r.KillSetID || w.KillSetID
 	data := w.Data
 	if w.Offset != r.end() && r.overwrites(w) {
-		last := r.Parts[len(r.Parts)-1].Data
+		last := r.Parts[len(r.Parts)-1].Data.Data()
 		copy(last[w.Offset-(r.end()-uint64(len(last))):], data)
 		return 0
 	}
@@ -99,10 +98,13 @@ func (r *run) add(w *Write, stage func(*run, *Part)) (grown int) {
 		if room == 0 {
 			r.Parts = append(r.Parts, &Part{})
 			room = r.room()
+			if len(r.Parts) > 1 && len(data) < room { // the writes continue, so that they will fill it
+				r.Parts[len(r.Parts)-1].Data.Reserve(room)
+			}
 		}
 		n := min(room, len(data))
 		last := r.Parts[len(r.Parts)-1]
-		last.Data = appendTo(last.Data, data[:n])
+		last.Data.Append(data[:n])
 		r.length += n
 		data = data[n:]
 		if r.isFull(last) {
@@ -117,7 +119,7 @@ func (r *run) room() int {
 	if len(r.Parts) == 0 {
 		return 0
 	}
-	return r.size(len(r.Parts)-1) - len(r.Parts[len(r.Parts)-1].Data)
+	return r.size(len(r.Parts)-1) - r.Parts[len(r.Parts)-1].Data.Len()
 }
 
 // size returns the size of a full part: blocks end at multiples of their size in the file.
@@ -129,19 +131,10 @@ func (r *run) size(part int) int {
 }
 
 // isFull reports whether the last part is full.
-func (r *run) isFull(last *Part) bool { return len(last.Data) == r.size(len(r.Parts)-1) }
+func (r *run) isFull(last *Part) bool { return last.Data.Len() == r.size(len(r.Parts)-1) }
 
 // isLong reports whether the batch is long enough to be ordered: more would delay others.
 func (r *run) isLong() bool { return r.length >= maxBlocks*blockSize }
-
-// appendTo is append that doubles the room, up to a whole block.
-func appendTo(to, data []byte) []byte {
-	if need := len(to) + len(data); need > cap(to) {
-		room := max(firstPart, 2*cap(to), need)
-		to = append(make([]byte, 0, min(room, blockSize)), to...)
-	}
-	return append(to, data...)
-}
 
 // fail notes why a part could not be stored, or the batch not be ordered; nil is no failure.
 func (r *run) fail(err error) {

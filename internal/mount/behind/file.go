@@ -62,7 +62,7 @@ func (f *file) stage(r *run, p *Part) {
 			r.fail(posix.ETIMEDOUT) // without another timeout
 			return
 		}
-		staged, err := f.files.cfg.Store.Stage(f.files.life, f.ino, p.Data)
+		staged, err := f.files.cfg.Store.Stage(f.files.life, f.ino, &p.Data)
 		if err != nil {
 			f.fail(r, err)
 			return

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/recent"
 )
@@ -16,7 +17,7 @@ import (
 // Store is the cluster.
 type Store interface {
 	// Stage stores data as a block. Data must not change until the batch was written.
-	Stage(ctx context.Context, ino posix.Ino, data []byte) (Staged, error)
+	Stage(ctx context.Context, ino posix.Ino, data *block.Draft) (Staged, error)
 	// Write orders a batch, and takes its staged parts: it uses or drops each.
 	Write(ctx context.Context, b *Batch) error
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -38,7 +39,8 @@ func (s stored) Drop() {
 	s.c.staged--
 }
 
-func (c *cluster) Stage(_ context.Context, _ posix.Ino, data []byte) (Staged, error) {
+func (c *cluster) Stage(_ context.Context, _ posix.Ino, draft *block.Draft) (Staged, error) {
+	data := draft.Data()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(data) == 0 || len(data) > blockSize {
@@ -81,8 +83,8 @@ func (c *cluster) Write(ctx context.Context, b *Batch) error {
 		at = len(c.content[b.Ino])
 	}
 	for _, p := range b.Parts {
-		c.content[b.Ino] = put(c.content[b.Ino], at, p.Data)
-		at += len(p.Data)
+		c.content[b.Ino] = put(c.content[b.Ino], at, p.Data.Data())
+		at += p.Data.Len()
 	}
 	noted := *b
 	noted.Parts = nil
@@ -145,10 +147,10 @@ func TestSmallWritesMerge(t *testing.T) {
 func TestBlocksAreAligned(t *testing.T) {
 	r := newRun(&Write{Ino: 1, Offset: 1000})
 	var full []int
-	r.add(&Write{Offset: 1000, Data: make([]byte, 2<<20)}, func(_ *run, p *Part) { full = append(full, len(p.Data)) })
+	r.add(&Write{Offset: 1000, Data: make([]byte, 2<<20)}, func(_ *run, p *Part) { full = append(full, p.Data.Len()) })
 	require.Equal(t, []int{blockSize - 1000, blockSize}, full)
 	require.Len(t, r.Parts, 3)
-	require.Len(t, r.Parts[2].Data, 1000)
+	require.Equal(t, 1000, r.Parts[2].Data.Len())
 	require.EqualValues(t, 1000+2<<20, r.end())
 }
 
@@ -397,7 +399,7 @@ func TestScatteredWritesAreBounded(t *testing.T) {
 // silent is a Store whose servers do not answer.
 type silent struct{ asked *atomic.Int32 }
 
-func (s silent) Stage(context.Context, posix.Ino, []byte) (Staged, error) {
+func (s silent) Stage(context.Context, posix.Ino, *block.Draft) (Staged, error) {
 	s.asked.Add(1)
 	return nil, posix.ETIMEDOUT
 }

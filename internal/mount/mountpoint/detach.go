@@ -3,6 +3,7 @@ package mountpoint
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +22,9 @@ func Detach(dir string, force bool) error {
 	err := take(dir)
 	if errors.Is(err, unix.EBUSY) {
 		return fmt.Errorf("%s: %w: 'fuser -vm %s' shows by whom; --force takes it away from them", dir, err, dir)
+	}
+	if err != nil && os.Geteuid() != 0 {
+		return fmt.Errorf("unmount %s: %w (only root, and the user who runs the mount, may unmount it)", dir, err)
 	}
 	if err != nil {
 		return fmt.Errorf("unmount %s: %w", dir, err)

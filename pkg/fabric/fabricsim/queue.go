@@ -258,8 +258,14 @@ func (n *Network) pieces(p *pending) [][2]int {
 // land makes a piece visible, if the right to write is still there.
 func (q *queue) land(p *pending, piece [2]int, last bool) {
 	to := q.to()
-	if p.era != q.live || !q.busy || to == nil || to.incarnation != q.target {
-		return // a reset, or a target that has stopped, has ended the write
+	if p.era != q.live || !q.busy {
+		return // a reset has ended the write
+	}
+	if to == nil || to.incarnation != q.target {
+		if last {
+			q.lose(p) // the target has stopped
+		}
+		return
 	}
 	r := q.region(p)
 	if r == nil {

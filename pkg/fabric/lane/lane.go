@@ -21,6 +21,7 @@ type Flight struct {
 	Mark  uint64
 	Term  uint32
 	token uint64
+	void  bool // it counts as failed, however it ends
 }
 
 // Owner learns the end of each operation of a lane, except for resets. After Failed the owner posts nothing
@@ -33,6 +34,7 @@ type Owner interface {
 // Set is all lanes of one process. Only the step of that process uses it.
 type Set struct {
 	retryAfter time.Duration
+	fenced     bool
 	now        time.Duration
 	ops        *[]fabric.Op
 	wake       *time.Duration
@@ -44,6 +46,10 @@ type Set struct {
 func NewSet(retryAfter time.Duration) *Set {
 	return &Set{retryAfter: retryAfter, tokens: map[uint64]*Lane{}}
 }
+
+// Fence has each lane that is made from now on reset before its first operation: nothing that this process
+// has posted in an earlier life can be executed after that (fabric Q5).
+func (s *Set) Fence() { s.fenced = true }
 
 // Begin starts a step at a time. Post appends to ops, WakeAt sets wake.
 func (s *Set) Begin(now time.Duration, ops *[]fabric.Op, wake *time.Duration) {
@@ -73,9 +79,9 @@ func (s *Set) Complete(done []fabric.Completion) (unknown, failed int) {
 		l.flights = l.flights[1:]
 		switch {
 		case f.Kind == fabric.Reset:
-			l.resetting, l.broken = false, d.Status != fabric.OK
+			l.resetting, l.broken = false, d.Status != fabric.OK || f.void
 			l.rest()
-		case d.Status == fabric.OK:
+		case d.Status == fabric.OK && !f.void:
 			l.failures = 0
 			l.owner.Landed(f, d)
 		default:
@@ -103,7 +109,23 @@ type Lane struct {
 
 // New makes a lane to a region of a peer.
 func (s *Set) New(peer fabric.NodeID, region fabric.RegionID, owner Owner) *Lane {
-	return &Lane{set: s, peer: peer, region: region, owner: owner}
+	return &Lane{set: s, peer: peer, region: region, owner: owner, broken: s.fenced}
+}
+
+// Break treats the operations under way as failed, and has the lane reset before the next one. The peer has
+// restarted: all effects are gone with its memory.
+func (l *Lane) Break() {
+	l.broken = true
+	for i := range l.flights {
+		l.flights[i].void = true
+	}
+	l.retryAt = l.set.now
+}
+
+// Move breaks the lane, and lets it lead to another node.
+func (l *Lane) Move(peer fabric.NodeID) {
+	l.Break()
+	l.peer = peer
 }
 
 // Busy reports whether operations are under way on a lane that works.

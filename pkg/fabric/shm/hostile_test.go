@@ -17,6 +17,7 @@ import (
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/pkg/fabric"
 	"github.com/globalfs/globalfs/pkg/fabric/internal/remote"
+	"github.com/globalfs/globalfs/pkg/fabric/ring"
 )
 
 // pair makes two ends of a Unix connection.
@@ -85,13 +86,13 @@ func TestScribbler(t *testing.T) {
 				copy(s.requests(), write)
 				s.requests()[random.IntN(remote.HeaderSize)] = byte(random.Uint32())
 			case 1: // anything
-				at := random.IntN(len(s.bytes) - 8)
-				binary.LittleEndian.PutUint64(s.bytes[at:], random.Uint64())
+				at := random.IntN(len(s.Memory) - 8)
+				binary.LittleEndian.PutUint64(s.Memory[at:], random.Uint64())
 			case 2: // a plausible cursor
-				s.word(requestHead).Add(random.Uint64N(64))
+				s.Word(requestHead).Add(random.Uint64N(64))
 			case 3: // an impossible one, seldom
 				if random.IntN(50) == 0 {
-					s.word([]int{requestHead, answerTail}[round%2]).Store(random.Uint64())
+					s.Word([]int{requestHead, answerTail}[round%2]).Store(random.Uint64())
 				}
 			}
 			l.other.Store(wakeForBytes | wakeForRoom)
@@ -102,7 +103,7 @@ func TestScribbler(t *testing.T) {
 		got := make([]byte, 64)
 		closed.Load(0, got)
 		require.Equal(t, make([]byte, 64), got, "round %d", round)
-		s.unmap()
+		s.Unmap()
 	}
 	require.NotZero(t, ended[true], "no round was refused")
 }
@@ -125,9 +126,9 @@ func TestHostileInitiator(t *testing.T) {
 	for want, scribble := range map[string]func(s *segment){
 		"kind 9": func(s *segment) {
 			copy(s.requests(), kind)
-			s.word(requestHead).Store(remote.HeaderSize)
+			s.Word(requestHead).Store(remote.HeaderSize)
 		},
-		"impossible place": func(s *segment) { s.word(requestHead).Store(minRing + 1) },
+		"impossible place": func(s *segment) { s.Word(requestHead).Store(minRing + 1) },
 	} {
 		e, _ := victim(t, Config{})
 		here, there := pair(t)
@@ -139,7 +140,7 @@ func TestHostileInitiator(t *testing.T) {
 		_, err = here.Write([]byte{0})
 		require.NoError(t, err)
 		require.ErrorContains(t, result(t, done), want)
-		s.unmap()
+		s.Unmap()
 	}
 }
 
@@ -160,8 +161,8 @@ func TestHostileTarget(t *testing.T) {
 				if err == nil {
 					b := answer.Encode()
 					l := targetLink(there, s)
-					l.out.put(b[:])
-					l.out.publish()
+					l.out.Put(b[:])
+					l.out.Publish()
 					err = admit(there)
 				}
 				done <- err
@@ -204,13 +205,13 @@ func TestOffersAreChecked(t *testing.T) {
 	}{
 		"not sealed":   {message(minRing), []*os.File{memfd(size, 0)}, "not sealed"},
 		"may shrink":   {message(minRing), []*os.File{memfd(size, unix.F_SEAL_GROW|unix.F_SEAL_SEAL)}, "not sealed"},
-		"short":        {message(minRing), []*os.File{memfd(size-1, seals)}, "does not have"},
+		"short":        {message(minRing), []*os.File{memfd(size-1, ring.Seals)}, "does not have"},
 		"no file":      {message(minRing), nil, "0 files"},
-		"two files":    {message(minRing), []*os.File{memfd(size, seals), memfd(size, seals)}, "2 files"},
-		"no magic":     {strings.Repeat("x", messageSize), []*os.File{memfd(size, seals)}, "first message"},
-		"half":         {magic, []*os.File{memfd(size, seals)}, "first message"},
-		"no power":     {message(5000), []*os.File{memfd(size, seals)}, "5000"},
-		"a huge ring":  {message(1 << 40), []*os.File{memfd(size, seals)}, "first message"},
+		"two files":    {message(minRing), []*os.File{memfd(size, ring.Seals), memfd(size, ring.Seals)}, "2 files"},
+		"no magic":     {strings.Repeat("x", messageSize), []*os.File{memfd(size, ring.Seals)}, "first message"},
+		"half":         {magic, []*os.File{memfd(size, ring.Seals)}, "first message"},
+		"no power":     {message(5000), []*os.File{memfd(size, ring.Seals)}, "5000"},
+		"a huge ring":  {message(1 << 40), []*os.File{memfd(size, ring.Seals)}, "first message"},
 		"another file": {message(minRing), []*os.File{os.Stdin}, "not sealed"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -271,7 +272,7 @@ func TestIdentity(t *testing.T) {
 		require.NoError(t, <-done)
 		s, err := offer(here, minRing, time.Now().Add(time.Minute))
 		require.NoError(t, err)
-		s.unmap()
+		s.Unmap()
 		here.Close()
 		require.NoError(t, <-done)
 	}
@@ -295,27 +296,27 @@ func TestEarlierConnectionEnds(t *testing.T) {
 		go func() { done <- e.Serve(2, there) }()
 		s, err := offer(here, minRing, time.Now().Add(time.Minute))
 		require.NoError(t, err)
-		t.Cleanup(s.unmap)
+		t.Cleanup(s.Unmap)
 		return initiatorLink(here, s), done
 	}
 	first, ended := connect()
 	second, _ := connect()
 	write := append(remote.Encode(nil, &fabric.Op{Region: 2, Data: []byte("early")}), "early"...)
-	first.out.put(write)
-	first.out.publish()
+	first.out.Put(write)
+	first.out.Publish()
 	_, _ = first.conn.Write([]byte{0}) // the target may have hung up
 	require.NoError(t, result(t, ended))
 	reset := remote.Encode(nil, &fabric.Op{Kind: fabric.Reset, Region: 2})
-	second.out.put(append(reset, remote.Encode(nil, &fabric.Op{Kind: fabric.Read, Region: 2, Length: 5})...))
-	second.out.publish()
+	second.out.Put(append(reset, remote.Encode(nil, &fabric.Op{Kind: fabric.Read, Region: 2, Length: 5})...))
+	second.out.Publish()
 	_, err := second.conn.Write([]byte{0})
 	require.NoError(t, err)
 	answers := make([]byte, 2*remote.AnswerSize+5)
 	require.Eventually(t, func() bool {
-		there, err := second.in.available()
+		there, err := second.in.Available()
 		return err == nil && there == len(answers)
 	}, time.Minute, time.Millisecond)
-	second.in.take(answers)
+	second.in.Take(answers)
 	require.Equal(t, make([]byte, 5), answers[2*remote.AnswerSize:])
 }
 
@@ -326,7 +327,7 @@ func TestBellIsNotMissed(t *testing.T) {
 	s, file, err := createSegment(minRing)
 	require.NoError(t, err)
 	require.NoError(t, file.Close())
-	t.Cleanup(s.unmap)
+	t.Cleanup(s.Unmap)
 	l := targetLink(here, s)
 	found := false
 	l.work = func() (bool, error) {

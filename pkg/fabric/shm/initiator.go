@@ -150,15 +150,15 @@ func (o *outgoing) write() (bool, error) {
 		return false, nil
 	}
 	out := &o.link.out
-	before := out.free
-	room, err := out.room()
+	before := out.Released()
+	room, err := out.Room()
 	if err != nil {
 		return false, err
 	}
-	if out.free != before {
+	if out.Released() != before {
 		o.progress = time.Now()
 	}
-	start := out.at
+	start := out.At()
 	for len(o.unwritten) > 0 && room > 0 {
 		n := o.writeFirst(room)
 		if n == 0 {
@@ -167,10 +167,10 @@ func (o *outgoing) write() (bool, error) {
 		room -= n
 	}
 	o.link.wantsRoom = len(o.unwritten) > 0
-	if out.at == start {
+	if out.At() == start {
 		return false, nil
 	}
-	out.publish()
+	out.Publish()
 	return true, o.link.ring(wakeForBytes)
 }
 
@@ -182,7 +182,7 @@ func (o *outgoing) writeFirst(room int) (n int) {
 			return 0
 		}
 		o.header = remote.Encode(o.header[:0], &p.Op)
-		o.link.out.put(o.header)
+		o.link.out.Put(o.header)
 		n, o.offset = remote.HeaderSize, remote.HeaderSize
 	}
 	data := []byte(nil)
@@ -190,7 +190,7 @@ func (o *outgoing) writeFirst(room int) (n int) {
 		data = p.Data[o.offset-remote.HeaderSize:]
 	}
 	piece := data[:min(len(data), room-n)]
-	o.link.out.put(piece)
+	o.link.out.Put(piece)
 	o.offset += len(piece)
 	if len(piece) == len(data) {
 		o.unwritten[0], o.unwritten, o.offset = nil, o.unwritten[1:], 0
@@ -201,9 +201,9 @@ func (o *outgoing) writeFirst(room int) (n int) {
 // take takes answers out of the ring.
 func (o *outgoing) take() (bool, error) {
 	in := &o.link.in
-	start := in.at
+	start := in.At()
 	for {
-		there, err := in.available()
+		there, err := in.Available()
 		if err != nil {
 			return false, err
 		}
@@ -212,7 +212,7 @@ func (o *outgoing) take() (bool, error) {
 				break
 			}
 			var b [remote.AnswerSize]byte
-			in.take(b[:])
+			in.Take(b[:])
 			there -= remote.AnswerSize
 			o.answer = remote.DecodeAnswer(&b)
 			if err := o.queues.Expects(o.answer); err != nil {
@@ -224,17 +224,17 @@ func (o *outgoing) take() (bool, error) {
 			}
 		}
 		n := min(there, o.answer.Length-o.have)
-		in.take(o.data[o.have : o.have+n])
+		in.Take(o.data[o.have : o.have+n])
 		if o.have += n; o.have < o.answer.Length {
 			break
 		}
 		o.answering = false
 		o.queues.Answered(o.answer, o.data)
 	}
-	if in.at == start {
+	if in.At() == start {
 		return false, nil
 	}
-	in.release()
+	in.Release()
 	return true, o.link.ring(wakeForRoom)
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/globalfs/globalfs/pkg/fabric/ring"
 )
 
 // The bits of the words by which each side says that it sleeps.
@@ -23,8 +25,8 @@ const (
 type link struct {
 	conn  *net.UnixConn
 	seg   *segment
-	in    consumer
-	out   producer
+	in    ring.Consumer
+	out   ring.Producer
 	own   *atomic.Uint64 // wake bits of this side
 	other *atomic.Uint64 // wake bits of the peer
 	dead  bool
@@ -37,17 +39,17 @@ type link struct {
 
 func initiatorLink(conn *net.UnixConn, s *segment) *link {
 	return &link{
-		conn: conn, seg: s, own: s.word(initiatorWord), other: s.word(targetWord),
-		out: producer{data: s.requests(), head: s.word(requestHead), tail: s.word(requestTail)},
-		in:  consumer{data: s.answers(), head: s.word(answerHead), tail: s.word(answerTail)},
+		conn: conn, seg: s, own: s.Word(initiatorWord), other: s.Word(targetWord),
+		out: ring.NewProducer(s.requests(), s.Word(requestHead), s.Word(requestTail)),
+		in:  ring.NewConsumer(s.answers(), s.Word(answerHead), s.Word(answerTail)),
 	}
 }
 
 func targetLink(conn *net.UnixConn, s *segment) *link {
 	return &link{
-		conn: conn, seg: s, own: s.word(targetWord), other: s.word(initiatorWord),
-		out: producer{data: s.answers(), head: s.word(answerHead), tail: s.word(answerTail)},
-		in:  consumer{data: s.requests(), head: s.word(requestHead), tail: s.word(requestTail)},
+		conn: conn, seg: s, own: s.Word(targetWord), other: s.Word(initiatorWord),
+		out: ring.NewProducer(s.answers(), s.Word(answerHead), s.Word(answerTail)),
+		in:  ring.NewConsumer(s.requests(), s.Word(requestHead), s.Word(requestTail)),
 	}
 }
 
@@ -110,7 +112,7 @@ func (l *link) close() {
 	}
 	l.dead = true
 	_ = l.conn.Close() // lost operations are reported
-	l.seg.unmap()
+	l.seg.Unmap()
 }
 
 // pause gives the lock away until a bell rings, a deadline passes, or the connection ends.
@@ -153,12 +155,12 @@ func offer(conn *net.UnixConn, ring int, deadline time.Time) (*segment, error) {
 	defer func() { _ = file.Close() }() // the mapping stays
 	message := binary.LittleEndian.AppendUint64([]byte(magic), uint64(ring))
 	if _, _, err := conn.WriteMsgUnix(message, unix.UnixRights(int(file.Fd())), nil); err != nil {
-		s.unmap()
+		s.Unmap()
 		return nil, fmt.Errorf("shm: offer a segment: %w", err)
 	}
 	var answer [1]byte
 	if _, err := conn.Read(answer[:]); err != nil || answer[0] != ready {
-		s.unmap()
+		s.Unmap()
 		return nil, fmt.Errorf("shm: the peer takes no segment (answer %d, %v): its log says why", answer[0], err)
 	}
 	return s, conn.SetDeadline(time.Time{})

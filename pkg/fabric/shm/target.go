@@ -87,14 +87,14 @@ func (in *incoming) leave() {
 
 // execute is the work of a link.
 func (in *incoming) execute() (bool, error) {
-	start, put := in.in.at, in.out.at
+	start, put := in.in.At(), in.out.At()
 	for len(in.endpoint.events.Landed) < maxLanded {
 		if full, err := in.send(); err != nil || full {
 			in.wantsRoom = full
 			return in.done(start, put, err)
 		}
 		in.wantsRoom = false
-		there, err := in.in.available()
+		there, err := in.in.Available()
 		if err != nil {
 			return false, err
 		}
@@ -112,12 +112,12 @@ func (in *incoming) done(start, put uint64, err error) (bool, error) {
 		return false, err
 	}
 	bits := uint64(0)
-	if in.in.at != start {
-		in.in.release()
+	if in.in.At() != start {
+		in.in.Release()
 		bits |= wakeForRoom
 	}
-	if in.out.at != put {
-		in.out.publish()
+	if in.out.At() != put {
+		in.out.Publish()
 		bits |= wakeForBytes
 	}
 	if bits == 0 {
@@ -133,7 +133,7 @@ func (in *incoming) step(there int) (bool, error) {
 		if n == 0 {
 			return false, nil
 		}
-		first, second := in.in.next(n)
+		first, second := in.in.Next(n)
 		in.execution.Piece(first)
 		if len(second) > 0 {
 			in.execution.Piece(second)
@@ -147,7 +147,7 @@ func (in *incoming) step(there int) (bool, error) {
 		return false, nil
 	}
 	var header [remote.HeaderSize]byte
-	in.in.take(header[:])
+	in.in.Take(header[:])
 	op, length, err := remote.Decode(&header)
 	if err != nil {
 		return false, err
@@ -193,13 +193,13 @@ func (in *incoming) send() (full bool, err error) {
 	if len(in.answers)+len(in.unsent) == 0 {
 		return false, nil
 	}
-	room, err := in.out.room()
+	room, err := in.out.Room()
 	if err != nil {
 		return false, err
 	}
 	for _, part := range []*[]byte{&in.answers, &in.unsent} {
 		n := min(room, len(*part))
-		in.out.put((*part)[:n])
+		in.out.Put((*part)[:n])
 		*part = (*part)[n:]
 		room -= n
 	}

@@ -36,9 +36,12 @@ const maxMembers = 64
 // Config of one process.
 type Config struct {
 	Self multicast.ProcessID
-	// Groups are all groups, the same at all processes and after restarts. The first
-	// member of a group leads its initial epoch.
+	// Groups are all groups, in the same order at all processes and after restarts. The first
+	// member of a group leads its initial epoch. Core.AddGroup appends more.
 	Groups []multicast.Group
+	// Founded is the number of the first Groups that are there from the start; the others were added. 0: all.
+	// The same at all processes and after restarts.
+	Founded int
 	// Replaces is for a process in none of the groups: the member that it is to replace, or a member of the
 	// group that it is to join (multicast.Replacement).
 	Replaces multicast.ProcessID
@@ -99,6 +102,7 @@ type Config struct {
 
 // fill sets the defaults of unset fields.
 func (c *Config) fill() {
+	c.Founded = cmp.Or(c.Founded, len(c.Groups))
 	c.SuspectAfter = cmp.Or(c.SuspectAfter, DefaultSuspectAfter)
 	c.FetchAfter = cmp.Or(c.FetchAfter, DefaultFetchAfter)
 	c.Window = cmp.Or(c.Window, DefaultWindow)
@@ -142,6 +146,9 @@ func (c *Config) Validate() error {
 	}
 	if c.FetchAfter < 0 {
 		return fmt.Errorf("primcast: FetchAfter is %v: use a positive duration, or 0 for %v", c.FetchAfter, DefaultFetchAfter)
+	}
+	if c.Founded < 0 || c.Founded > len(c.Groups) {
+		return fmt.Errorf("primcast: Founded is %d of %d groups: use the number of groups at the start, or 0 for all", c.Founded, len(c.Groups))
 	}
 	if c.Retain < 0 {
 		return fmt.Errorf("primcast: Retain is %d bytes: use a positive number, or 0 for %d", c.Retain, DefaultRetain)

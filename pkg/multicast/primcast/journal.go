@@ -18,6 +18,7 @@ const (
 	recordState                 // E_cur, its roster, and the entries of T after an index (state)
 	recordRoster                // the roster of the own group, and the place of this process in it
 	recordLost                  // E_cur when power was lost (amnesia.go)
+	recordGrown                 // recordCheckpoint behind the number of its groups (groups.go)
 )
 
 // checkpointFactor is the minimum ratio of the records since the last checkpoint to the live state for the
@@ -206,7 +207,7 @@ func readRecord(r *varint.Reader) *message {
 
 // appendCheckpoint writes the state after all records so far, without forgotten entries.
 func (c *Core) appendCheckpoint(b []byte) []byte {
-	b = appendEpoch(appendEpoch(append(b, recordCheckpoint), c.current), c.promised)
+	b = appendEpoch(appendEpoch(c.appendCheckpointKind(b), c.current), c.promised)
 	b = appendBool(appendBool(b, c.seated), c.state == Retired)
 	for _, id := range c.groupIDs {
 		g := c.groups[id]

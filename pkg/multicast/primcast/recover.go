@@ -20,7 +20,9 @@ func (c *Core) Replay(record []byte) error {
 	case recordFinals:
 		err = c.replayFinals(r)
 	case recordCheckpoint:
-		err = c.replayCheckpoint(r)
+		err = c.replayCheckpoint(r, c.config.Founded)
+	case recordGrown:
+		err = c.replayCheckpoint(r, int(r.Uint(maxNumber)))
 	case recordPromise:
 		err = c.replayEpochs(c.current, readEpoch(r))
 	case recordState:
@@ -161,12 +163,15 @@ func (c *variables) replayEnd(r *varint.Reader, last uint64) error {
 	return nil
 }
 
-// replayCheckpoint replaces all state that was replayed so far.
-func (c *Core) replayCheckpoint(r *varint.Reader) error {
+// replayCheckpoint replaces all state that was replayed so far by that of a checkpoint of the first groups.
+func (c *Core) replayCheckpoint(r *varint.Reader, groups int) error {
+	if groups > len(c.groupIDs) {
+		return fmt.Errorf("checkpoint of %d groups: this process knows %d: it must learn of the others first", groups, len(c.groupIDs))
+	}
 	current, promised := readEpoch(r), readEpoch(r)
 	c.seated = r.Uint(1) == 1
 	c.replayRetired(r)
-	for _, id := range c.groupIDs {
+	for _, id := range c.groupIDs[:groups] {
 		if err := c.replayRoster(r, c.groups[id]); err != nil {
 			return err
 		}

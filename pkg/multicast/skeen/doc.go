@@ -1,15 +1,14 @@
 // Package skeen is Skeen's atomic multicast: thesis Algorithm 4. It is the
 // smallest correct core, the worked example of package multicast.
 //
-// It tolerates no failures. A group is one process; links must never restart once they have
-// started; nothing is recorded, so that a process that ends cannot come back: Replay
-// always gives an error.
+// Skeen tolerates no failures. A group is one process. It records nothing, so a process that ends cannot come
+// back, and Replay always returns an error. Links must not restart after they have started.
 //
-// A process gives each message a local timestamp from its logical clock and sends it to all
-// destinations; the highest one is the final timestamp, and messages are delivered in the order of
-// (final timestamp, id). Algorithm 4 breaks ties by partition, which
-// makes timestamps pairs; ids do the same, and package multicast orders by ids. Collision-free latency is two
-// communication steps, failure-free latency four.
+// A process gives each message a local timestamp from its logical clock, and sends it to all destinations.
+// The highest of these timestamps is the final one. Messages are delivered in the order of (final timestamp,
+// id). Algorithm 4 breaks ties by partition, which makes timestamps pairs. Here ids break ties, because
+// package multicast orders by ids. Collision-free latency is two communication steps, failure-free latency
+// four.
 //
 // Invariants:
 //

@@ -8,18 +8,22 @@ import (
 // write the log, and the right of the one before goes first.
 func (c *Core) grant() {
 	for _, m := range c.members {
-		ask := c.peers[m.id].heard.ask
+		p := c.peers[m.id]
+		ask := p.heard.ask
 		if m.id == c.cfg.Self {
 			ask = m.asked
+		} else if p.heard.askFor != c.lossOf(c.cfg.Self) {
+			continue // it was chosen before this process lost its memory
 		}
 		if ask <= c.promised || int(ask&0xff) >= len(c.members) || c.holder(ask) != m.id || !c.canRead(m) {
 			continue
 		}
 		if old := c.holder(c.promised); old != m.id {
-			c.out.Rights = append(c.out.Rights, fabric.Right{Region: logRegion, Peer: fabric.NodeID(old), Rights: fabric.Writable, Revoke: true})
-			c.out.Rights = append(c.out.Rights, fabric.Right{Region: logRegion, Peer: fabric.NodeID(m.id), Rights: fabric.Writable})
+			c.out.Rights = append(c.out.Rights, fabric.Right{Region: logRegion, Peer: c.peers[old].node, Rights: fabric.Writable, Revoke: true})
 		}
-		c.promised = ask
+		c.out.Rights = append(c.out.Rights, fabric.Right{Region: logRegion, Peer: p.node, Rights: fabric.Writable})
+		c.promised, c.promisedTo, c.stored = ask, p.life, c.ledger.applied
+		c.vow()
 		c.oracle.heard(c.now)
 		if c.ts < ask {
 			c.stepDown()
@@ -29,7 +33,7 @@ func (c *Core) grant() {
 
 // canRead reports whether a candidate finds all entries in this member's log that it has not applied and this
 // member has: otherwise it could not lead, and the right is not worth the leader that it would take it from.
-func (c *Core) canRead(m *member) bool {
+func (c *durable) canRead(m *member) bool {
 	applied := c.peers[m.id].heard.applied
 	if m.id == c.cfg.Self || applied >= c.ledger.applied {
 		return true
@@ -51,7 +55,7 @@ const maxRound = 1<<24 - 1
 
 // stand begins an attempt to lead: Algorithm 3, proposing a timestamp.
 func (c *Core) stand() {
-	highest := max(c.promised, c.ts)
+	highest := max(c.promised, c.ts, timestamp(1, 0)) // the first one was given to all
 	for _, m := range c.members {
 		n := &c.peers[m.id].heard
 		highest = max(highest, n.promised, n.ask)
@@ -65,7 +69,7 @@ func (c *Core) stand() {
 	c.role = candidate
 	c.stats.Campaigns++
 	for _, m := range c.members {
-		m.begin(c.ts, 0)
+		m.begin(c.ts, c.lossOf(m.id))
 	}
 }
 
@@ -77,7 +81,6 @@ func (c *Core) campaign() {
 	if c.role == follower {
 		return
 	}
-	images := 0
 	for _, m := range c.members {
 		if c.role == follower {
 			return // a higher timestamp of another member came in between
@@ -96,13 +99,25 @@ func (c *Core) campaign() {
 			m.reading = true
 			m.lane.Post(fabric.Op{Kind: fabric.Read, Length: headerSize + c.cfg.Slots*c.cfg.SlotSize}, 0, m.term)
 		}
-		if m.image != nil {
-			images++
-		}
 	}
-	if c.role == candidate && c.promised == c.ts && images >= c.group.Quorum() {
+	if c.role == candidate && c.promised == c.ts && c.mayLead() {
 		c.catchUp()
 	}
+}
+
+// mayLead reports whether the logs of enough members were read: of a quorum that remembers, or of all
+// members.
+func (c *Core) mayLead() bool {
+	all, remember := 0, 0
+	for _, m := range c.members {
+		if _, ok := c.granted(m); !ok || m.image == nil {
+			continue
+		}
+		if all++; !c.isLost(m) {
+			remember++
+		}
+	}
+	return remember >= c.group.Quorum() || all == len(c.members)
 }
 
 // catchUp is Algorithm 4: the logs of a quorum, none of which an earlier leader can write any more, hold
@@ -131,6 +146,7 @@ func (c *Core) catchUp() {
 		l.push(e)
 		c.stats.Adopted++
 	}
+	c.start = l.last()
 	if l.last() < need {
 		c.stepDown() // a member has applied entries that no log holds any more: that member must lead
 		return
@@ -172,7 +188,10 @@ func (c *Core) follow() {
 	c.memory[logRegion].Load(0, words[:])
 	commit, trim := le.Uint64(words[:]), le.Uint64(words[8:])
 	l := &c.ledger
-	for l.applied < commit {
+	if trim > l.applied && c.promised != 0 {
+		c.behind = max(c.behind, trim)
+	}
+	for l.applied < commit && len(l.entries) < c.cfg.Keep {
 		n := l.applied + 1
 		e, _, ok := decodeEntry(c.slot(logRegion, headerSize, n), n)
 		if !ok || !c.follows(l.state, e) {
@@ -181,10 +200,10 @@ func (c *Core) follow() {
 		l.push(e)
 		c.apply(e)
 	}
-	l.trim(trim)
 	if waiting := uint64(c.cfg.Keep - c.cfg.Slots); l.applied > waiting {
-		l.trim(l.applied - waiting)
+		trim = max(trim, l.applied-waiting)
 	}
+	l.trim(min(trim, c.covered))
 }
 
 // watch is the oracle: a member that has seen work wait without progress for too long stands, one after the
@@ -228,7 +247,7 @@ func (c *Core) outbid() bool {
 func (c *Core) watchGrants() {
 	refused := 0
 	for _, m := range c.members {
-		if c.peers[m.id].heard.promised > c.ts {
+		if c.peers[m.id].heard.promised > c.ts || m.loss != c.lossOf(m.id) {
 			refused++
 		}
 	}
@@ -253,13 +272,21 @@ func (c *Core) watchGrants() {
 // is not decided.
 func (c *Core) waits() bool {
 	l := &c.ledger
+	switch {
+	case c.behind > l.applied:
+		return false // it cannot lead
+	case c.lost:
+		return true
+	case l.state.sealed:
+		return c.uneven()
+	}
 	for _, p := range c.ids {
-		if _, ok := c.input(p, l.state.ordered(p)+1); ok {
+		if _, _, ok := c.next(l.state, p); ok {
 			return true
 		}
 	}
 	if c.group.parent != nil {
-		if _, ok := c.input(0, l.state.parent+1); ok {
+		if _, _, ok := c.next(l.state, 0); ok {
 			return true
 		}
 	}

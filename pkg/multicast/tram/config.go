@@ -26,13 +26,28 @@ type Config struct {
 	// RetryAfter is after how long a broken queue is reset. 0: 1 ms.
 	RetryAfter time.Duration
 	Seed       uint64 // of waiting times
+	// Sync: each entry that this process holds is on its disk before it counts, and an entry on the disks of
+	// a quorum before it is delivered. Without it no step has records: a process that restarts is Amnesiac.
+	Sync bool
+	// CheckpointMin is how many bytes of records a checkpoint replaces at least. 0: 1 MiB.
+	CheckpointMin int
+	// Life numbers the lives of the process: 0 is the first, and each restart has a higher one.
+	Life uint32
+	// Amnesiac: the promises and entries of earlier lives may be lost, or the process takes a seat over. It
+	// has no vote until it has caught up.
+	Amnesiac bool
+	// Delivered is the durable progress of the state machine at the start. It is not delivered again.
+	Delivered multicast.Progress
+	// Seats are the processes that have moved to other nodes since the beginning, this one included. A
+	// process runs on the node with its own number otherwise.
+	Seats []Seat
 }
 
 func (cfg *Config) setDefaults() {
 	for _, d := range []struct {
 		field *int
 		value int
-	}{{&cfg.Slots, 64}, {&cfg.SlotSize, 512}, {&cfg.Keep, 1 << 20}} {
+	}{{&cfg.Slots, 64}, {&cfg.SlotSize, 512}, {&cfg.Keep, 1 << 20}, {&cfg.CheckpointMin, 1 << 20}} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}
@@ -49,7 +64,7 @@ func (cfg *Config) setDefaults() {
 
 // Bounds of a configuration.
 const (
-	maxMembers = 255
+	maxMembers = 16
 	maxProcess = 1<<28 - 1 // the name of a region holds a process
 	minSlots   = 4
 )
@@ -63,6 +78,12 @@ func (cfg *Config) Validate() error {
 		return fmt.Errorf("tram: SlotSize: %d is not a multiple of 8 within 128 and %d", cfg.SlotSize, 1<<20)
 	case cfg.Keep < cfg.Slots:
 		return fmt.Errorf("tram: Keep: %d entries are fewer than the %d slots of a ring", cfg.Keep, cfg.Slots)
+	case cfg.CheckpointMin < 0:
+		return fmt.Errorf("tram: CheckpointMin: %d: give 0 or more", cfg.CheckpointMin)
+	case cfg.Life > maxLife:
+		return fmt.Errorf("tram: Life: %d: a process has at most %d lives", cfg.Life, maxLife)
+	case cfg.Amnesiac && cfg.Life == 0:
+		return fmt.Errorf("tram: Amnesiac: a process loses its memory by a restart: give Life above 0")
 	case cfg.SuspectAfter < 0 || cfg.NoteEvery < 0 || cfg.RetryAfter < 0:
 		return fmt.Errorf("tram: SuspectAfter %v, NoteEvery %v, RetryAfter %v: give 0 or more", cfg.SuspectAfter, cfg.NoteEvery, cfg.RetryAfter)
 	}

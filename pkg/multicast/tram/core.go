@@ -16,21 +16,37 @@ type Input struct {
 	Now         time.Duration // never goes back
 	Proposed    []multicast.Message
 	Completions []fabric.Completion
+	Covered     multicast.Progress // the state machine holds all deliveries up to here durably; in mode sync
+	Seats       []Seat             // processes that have moved to other nodes
+	Lead        bool               // this process is to lead its group from now on
 }
 
-// Output has the effects that a step asks for, in this order: rights, operations, deliveries.
+// Output has the effects that a step asks for, in this order: records, rights, operations, deliveries. There
+// is one gate: the records must be in the log, and with Sync on disk, before the rest leaves.
 type Output struct {
+	Records    [][]byte
+	Checkpoint bool // the first record stands for all records before it
+	Sync       bool
 	Rights     []fabric.Right
 	Ops        []fabric.Op
 	Deliveries []multicast.Delivery // Final is the place in the log of this group, and of this group alone
-	Wake       time.Duration        // the latest time of the next step; 0: when something happens
+	// Behind, if not empty: this process needs deliveries up to here that others have forgotten. It must be
+	// given the state of another member (State, Adopt).
+	Behind multicast.Progress
+	// Returned are messages of this process that a barrier has cut off (barrier.go): they are not delivered.
+	Returned []multicast.Message
+	Sealed   bool          // this process has delivered a barrier, and delivers nothing more
+	Retired  bool          // another process has the seat of this one: it does nothing any more
+	Wake     time.Duration // the latest time of the next step; 0: when something happens
 }
 
 // Reset empties out for reuse.
 func (out *Output) Reset() {
+	clear(out.Records)
 	clear(out.Ops)
 	clear(out.Deliveries)
-	*out = Output{Rights: out.Rights[:0], Ops: out.Ops[:0], Deliveries: out.Deliveries[:0]}
+	clear(out.Returned)
+	*out = Output{Records: out.Records[:0], Rights: out.Rights[:0], Ops: out.Ops[:0], Deliveries: out.Deliveries[:0], Returned: out.Returned[:0]}
 }
 
 // Stats count the work of a process.
@@ -41,6 +57,7 @@ type Stats struct {
 	Led       int // those that succeeded
 	Adopted   int // entries of earlier leaders that this one wrote again (group catch-up)
 	Dropped   int // entries of earlier leaders that no quorum can have held
+	Reborn    int // restarts of others that this process has seen
 	Helped    int // times that a follower forwarded to a child (tree catch-up)
 }
 
@@ -52,35 +69,57 @@ const (
 	leader
 )
 
-// Core is a process of TRAM. It never blocks and never fails.
-type Core struct {
+// site is the lowest layer: the configuration, the memory, the other processes, and the step.
+type site struct {
 	cfg   Config
 	tree  *tree
 	group *group
 	ids   []multicast.ProcessID // of all processes, by group
 	index int                   // among the members
+	peers map[multicast.ProcessID]*peer
 
 	memory  map[fabric.RegionID]fabric.Memory
 	scratch []byte
-	started bool
 	now     time.Duration
 	out     *Output
 	lanes   *lane.Set
+}
 
+// durable is the layer of the state that a log holds: the own log, promises and losses of memory.
+type durable struct {
+	site
+	started    bool
+	ledger     ledger
+	log        journal
+	votes      map[uint64]*vote // by number
+	promised   uint32           // the highest timestamp granted (the ballot that this member follows)
+	promisedTo uint32           // the life of the process that promised was granted to
+	stored     uint64           // entries up to here are decided, or held with the timestamp promised
+	lost       bool             // the memory is lost (amnesia.go)
+	losses     [maxMembers]uint32
+	covered    uint64 // the state machine needs no entry up to here any more
+	skip       uint64 // entries up to here are not delivered: the state machine has them
+	delivered  multicast.Position
+	behind     uint64 // entries up to here come with the state of another member only
+	mute       bool   // nothing is delivered: there would be a gap
+	retired    bool
+}
+
+// Core is a process of TRAM. It never blocks and never fails.
+type Core struct {
+	durable
 	clients  map[multicast.GroupID]*flow // messages of this process, by lca
 	highest  uint64                      // sequence number that was proposed
 	children []*flow                     // messages of this group, by child
 	helped   map[*flow]uint64            // a follower forwards entries up to here
 
-	ledger   ledger
-	role     role
-	promised uint32 // the highest timestamp granted (the ballot that this member follows)
-	ts       uint32 // of the last attempt of this process to lead
-	decided  uint64 // a leader knows that a quorum holds the log up to here
-	members  []*member
-	peers    map[multicast.ProcessID]*peer
-	oracle   oracle
-	stats    Stats
+	role    role
+	ts      uint32 // of the last attempt of this process to lead
+	decided uint64 // a leader knows that a quorum holds the log up to here
+	start   uint64 // the log of a leader ended here when its term began
+	members []*member
+	oracle  oracle
+	stats   Stats
 }
 
 // New makes a process. The caller registers Regions, passes each to Attach, and steps.
@@ -93,12 +132,15 @@ func New(cfg Config) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Core{
-		cfg: cfg, tree: t, group: t.of[cfg.Self],
-		memory: map[fabric.RegionID]fabric.Memory{}, scratch: make([]byte, cfg.SlotSize),
-		lanes: lane.NewSet(cfg.RetryAfter), clients: map[multicast.GroupID]*flow{}, helped: map[*flow]uint64{},
-		ledger: ledger{state: newPositions()}, peers: map[multicast.ProcessID]*peer{},
-		oracle: newOracle(cfg.SuspectAfter, cfg.Seed),
+	c := &Core{clients: map[multicast.GroupID]*flow{}, helped: map[*flow]uint64{}, oracle: newOracle(cfg.SuspectAfter, cfg.Seed)}
+	c.site = site{
+		cfg: cfg, tree: t, group: t.of[cfg.Self], peers: map[multicast.ProcessID]*peer{},
+		memory: map[fabric.RegionID]fabric.Memory{}, scratch: make([]byte, cfg.SlotSize), lanes: lane.NewSet(cfg.RetryAfter),
+	}
+	c.ledger = ledger{first: newPositions(), state: newPositions(), own: c.group.ID}
+	c.votes = map[uint64]*vote{}
+	if cfg.Life > 0 {
+		c.lanes.Fence()
 	}
 	for _, g := range cfg.Groups {
 		for _, p := range g.Members {
@@ -115,9 +157,16 @@ func New(cfg Config) (*Core, error) {
 	for _, child := range c.group.children {
 		c.children = append(c.children, c.newFlow(child, parentRegion))
 	}
-	c.promised = timestamp(1, 0)
-	if c.index == 0 {
-		c.ts = c.promised
+	c.skip = uint64(cfg.Delivered.Of("").Final)
+	switch {
+	case cfg.Amnesiac:
+	case cfg.Life == 0 && c.index == 0:
+		c.ts = timestamp(1, 0)
+		fallthrough
+	default:
+		c.promised = timestamp(1, 0)
+	}
+	if c.ts > 0 {
 		c.lead()
 	}
 	return c, nil
@@ -129,10 +178,10 @@ func timestamp(round uint32, member int) uint32 { return round<<8 | uint32(membe
 func round(ts uint32) uint32 { return ts >> 8 }
 
 // holder is the member that may write the logs of those that have granted a timestamp.
-func (c *Core) holder(ts uint32) multicast.ProcessID { return c.group.Members[int(ts&0xff)] }
+func (c *site) holder(ts uint32) multicast.ProcessID { return c.group.Members[int(ts&0xff)] }
 
 // Regions are the regions that the process registers.
-func (c *Core) Regions() []fabric.Region {
+func (c *site) Regions() []fabric.Region {
 	ring := c.cfg.Slots * c.cfg.SlotSize
 	all := []fabric.Region{{ID: logRegion, Size: headerSize + ring}}
 	for _, p := range c.ids {
@@ -149,10 +198,13 @@ func (c *Core) Regions() []fabric.Region {
 }
 
 // Attach passes a registered region to the core.
-func (c *Core) Attach(id fabric.RegionID, m fabric.Memory) { c.memory[id] = m }
+func (c *site) Attach(id fabric.RegionID, m fabric.Memory) { c.memory[id] = m }
 
 // Leads reports whether this process leads its group as far as it knows.
 func (c *Core) Leads() bool { return c.role == leader }
+
+// Amnesiac reports whether this process has lost its memory, and is without a vote until it has caught up.
+func (c *durable) Amnesiac() bool { return c.lost }
 
 // Stats gives the counts of the process.
 func (c *Core) Stats() Stats { return c.stats }
@@ -171,15 +223,19 @@ func (c *Core) Pending() (count int) {
 }
 
 // Validate says why m cannot be multicast, or nil.
-func (c *Core) Validate(m *multicast.Message) error {
-	if err := m.Validate(); err != nil {
+func (c *site) Validate(m *multicast.Message) error {
+	plain := *m
+	if plain.Order == Barrier {
+		plain.Order = multicast.Acyclic
+	}
+	if err := plain.Validate(); err != nil {
 		return err
 	}
 	if c.tree.lca(m.Dest) == nil {
 		return fmt.Errorf("tram: message %v: one of the destinations %v is no group", m.ID, m.Dest)
 	}
-	if m.ID.Sender != c.cfg.Self || m.Order != multicast.Acyclic || m.After != 0 || m.Durable {
-		return fmt.Errorf("tram: message %v: process %d sends its own messages, with acyclic order, and without a bound or disks", m.ID, c.cfg.Self)
+	if m.ID.Sender != c.cfg.Self || !c.orderable(m) || m.After != 0 || m.Durable && !c.cfg.Sync {
+		return fmt.Errorf("tram: message %v: process %d sends its own messages, with acyclic order, without a bound, and durably in mode sync only", m.ID, c.cfg.Self)
 	}
 	room := c.cfg.SlotSize - wordSize - bodyHeader - entryOverhead(c.widest()) - messageOverhead(len(m.Dest))
 	if len(m.Payload) > room {
@@ -189,7 +245,7 @@ func (c *Core) Validate(m *multicast.Message) error {
 }
 
 // widest is the most children that a group has.
-func (c *Core) widest() (most int) {
+func (c *site) widest() (most int) {
 	for _, g := range c.tree.groups {
 		most = max(most, len(g.children))
 	}
@@ -202,16 +258,27 @@ var ErrNotAttached = errors.New("tram: a region was not passed to Attach")
 // Step consumes in and fills out, which the caller has reset.
 func (c *Core) Step(in *Input, out *Output) {
 	c.begin(in.Now, out)
-	c.start()
+	if out.Retired = c.retired; c.retired {
+		return
+	}
+	c.init()
 	unknown, failed := c.lanes.Complete(in.Completions)
 	c.stats.Malformed += unknown
 	c.stats.Failed += failed
 	for i := range in.Proposed {
 		c.propose(&in.Proposed[i])
 	}
+	for _, s := range in.Seats {
+		c.seat(s)
+	}
 	c.hear()
 	c.grant()
+	if in.Lead && c.role != leader {
+		c.stand()
+	}
 	c.campaign()
+	c.store()
+	c.cover(in.Covered)
 	c.follow()
 	c.rule()
 	c.forward()
@@ -222,35 +289,53 @@ func (c *Core) Step(in *Input, out *Output) {
 	}
 	c.watch()
 	c.say()
+	c.flushLog()
+	out.Sealed = c.ledger.state.sealed
+	if c.behind > c.ledger.applied || c.mute {
+		out.Behind = multicast.UpTo(multicast.Position{Final: multicast.Timestamp(c.behind)})
+	}
+	if out.Retired = c.retired; c.retired {
+		out.Ops, out.Deliveries = out.Ops[:0], out.Deliveries[:0]
+	}
 	c.out = nil
 }
 
-// start grants the rights that never change, and the first leader's.
-func (c *Core) start() {
+// cover notes which entries the state machine does not need any more. In mode memory it keeps what it has as
+// long as this process does.
+func (c *durable) cover(p multicast.Progress) {
+	l := &c.ledger
+	if !c.cfg.Sync {
+		c.covered = l.applied
+		return
+	}
+	c.covered = max(c.covered, l.base, min(uint64(p.Of("").Final), l.applied))
+	for c.covered < l.applied && !l.at(c.covered+1).message.To(c.group.ID) {
+		c.covered++
+	}
+}
+
+// init restores the state of the log, and grants the rights that never change, and those of the leader that
+// this process follows.
+func (c *Core) init() {
 	if c.started {
 		return
 	}
-	c.started = true
 	for _, r := range c.Regions() {
 		if c.memory[r.ID] == nil {
 			panic(ErrNotAttached)
 		}
 	}
-	grant := func(id fabric.RegionID, p multicast.ProcessID, rights fabric.Rights) {
-		c.out.Rights = append(c.out.Rights, fabric.Right{Region: id, Peer: fabric.NodeID(p), Rights: rights})
+	if c.lost = c.lost || c.cfg.Amnesiac; c.lost {
+		c.losses[c.index] = c.cfg.Life
 	}
+	c.restore()
+	c.started = true
+	c.vow()
 	for _, p := range c.ids {
-		grant(regionOf(clientRegion, p), p, fabric.Writable)
-		grant(regionOf(noteRegion, p), p, fabric.Writable)
+		c.out.Rights = append(c.out.Rights, c.rightsOf(c.peers[p])...)
 	}
-	for _, p := range c.group.Members {
-		grant(logRegion, p, fabric.Readable)
-	}
-	grant(logRegion, c.holder(c.promised), fabric.Writable)
-	if c.group.parent != nil {
-		for _, p := range c.group.parent.Members {
-			grant(regionOf(parentRegion, p), p, fabric.Writable)
-		}
+	if !c.lost {
+		c.out.Rights = append(c.out.Rights, fabric.Right{Region: logRegion, Peer: c.peers[c.holder(c.promised)].node, Rights: fabric.Writable})
 	}
 }
 
@@ -270,17 +355,21 @@ func (c *Core) propose(m *multicast.Message) {
 		f = c.newFlow(lca, clientRegion)
 		c.clients[lca.ID] = f
 	}
+	if f.sealed || c.ledger.state.sealed {
+		c.out.Returned = append(c.out.Returned, *m)
+		return
+	}
 	f.add(f.last()+1, m, c.now)
 }
 
 // begin sets the time of a step and the place of its effects.
-func (c *Core) begin(now time.Duration, out *Output) {
+func (c *site) begin(now time.Duration, out *Output) {
 	c.now, c.out = now, out
 	c.lanes.Begin(now, &out.Ops, &out.Wake)
 }
 
 // slot loads a slot of a ring or a log that begins at an offset.
-func (c *Core) slot(id fabric.RegionID, begin int, n uint64) []byte {
+func (c *site) slot(id fabric.RegionID, begin int, n uint64) []byte {
 	c.memory[id].Load(begin+c.cfg.place(n), c.scratch)
 	return c.scratch
 }

@@ -9,8 +9,8 @@
 //
 // The paper's listings are missing from the text that we have. Sections 5.1 to 5.6 describe every step:
 //
-//	5.1  data structures               wire.go; input: regions clientRegion and parentRegion, log: logRegion,
-//	                                   propose and answer: note.ask and note.promised
+//	5.1  data structures               wire.go; input: regions clientRegion and parentRegion, log:
+//	                                   logRegion, propose and answer: note.ask and note.promised
 //	A1   the client                    propose, flow, pump
 //	A2   becoming leader               watch, stand, campaign
 //	     finding a message             order, take, input
@@ -32,7 +32,8 @@
 // # Guarantees
 //
 // Validity, uniform integrity, uniform agreement, uniform prefix order and uniform acyclic order, as in
-// package multicast, as long as a majority of each group runs. There is no final timestamp: Delivery.Final is
+// package multicast, as long as a majority of each group runs and remembers; in mode sync also after all
+// processes have stopped. There is no final timestamp: Delivery.Final is
 // the place in the log of the group, and other groups have another one. TRAM is partially genuine: a message
 // to one group concerns its sender and this group alone; one to several groups concerns all groups on the
 // ways from the lca to them. A group on such a way that does not work holds up all that passes it.
@@ -64,8 +65,8 @@
 //	    nor is anything behind. An entry that was ordered behind another prefix than the one found is not
 //	    decided either: if it were, that prefix would be decided, too. The new leader cuts the log there.
 //	    Without the cut, the message of such an entry could be in the log twice.
-//	G5  The commit word of a member covers only entries that were posted to this member before. Hence an entry
-//	    that a follower finds below it is the decided one.
+//	G5  The commit word of a member covers only entries that were posted to this member before. Hence an
+//	    entry that a follower finds below it is the decided one.
 //	G6  To write an entry again changes nothing but its timestamp, which is written at once (wire.go). A
 //	    leader that stops while it does so damages no entry that an earlier quorum holds.
 //	G7  A member grants only if its log holds all entries that it has applied and the candidate has not: a
@@ -73,9 +74,48 @@
 //
 // The simulator runs the core with all faults of a fabric; TestOverSoft runs it on TCP connections.
 //
+// # Restarts
+//
+// The paper's processes stop for ever. Here a process comes back as its next life (Config.Life), and its
+// regions are zeroed then (fabric M1).
+//
+// Others hear of the life in its first note. They treat all that they have written to it as lost: they reset
+// their lanes, and write again what is not ordered, applied or said (reborn). The process resets each of its
+// queues before the first operation, so that none of its earlier lives lands any more (fabric Q5).
+//
+// In mode sync (Config.Sync) each step has one gate: its records are on disk before rights change and
+// operations leave. The records are the promises of the process, and each entry of its log with its
+// timestamp (journal.go).
+//
+//	S1  A member tells its leader up to where it has stored the log (note.stored), and in the same note the
+//	    timestamp for which that is true. It stores entries with the timestamp that it has promised only.
+//	S2  A leader counts what members say that they have stored, itself included. What is only in the memory
+//	    of a member counts for nothing. So an entry that is decided is on the disks of a quorum, with the
+//	    timestamp of one leader, together with all before it.
+//	S3  A member that has restarted has the entries and the promise that it had told of, in its memory too
+//	    (restore). For G1 to G7 it is a member that was slow. It leads only with a new timestamp, and a
+//	    grant names the life that it was given to: an answer to an earlier life counts for nothing (G1).
+//	S4  Before a member applies an entry it has recorded it (secure). So its log has all that its state
+//	    machine has, and the positions of inputs and children follow from it.
+//	S5  A process numbers the messages of a new life in each input anew (firstOf). Entries that an earlier
+//	    life has written into the inputs of some members is ordered before them or never.
+//
+// In mode memory nothing is recorded, and the delivery is one hop faster. A process that restarts has lost
+// its memory: amnesia.go has the rules and the proof.
+//
+// A member whose log ends before the log that others keep (Config.Keep) needs the state of another member
+// (Output.Behind, State, Adopt). It adopts the positions, the entries that the others keep, and what the
+// child groups have not taken. It keeps its promise and the entries behind the state, which count as before.
+// A child group gets the same slots from it: the positions are those of the log.
+//
+// Another machine takes the seat of a process over as a new life without memory (Seat). Each process that
+// hears of it takes the rights of the node before, and gives them to the new one. The process before may
+// still run. It is for the others a member that was slow until they hear of the seat, and cut off afterwards;
+// the new one has no vote until a leader has begun that knows of it. So one of both has a vote, and the proof
+// of amnesia.go holds: that the life before goes on, unheard, changes nothing.
+//
 // # Omissions
 //
-// Everything is in memory, and a process that stops stays away: no disks, no replacement of members, no state
-// transfer. A member that is behind by more than Config.Keep entries is left behind for good. A message must
-// fit into a slot. Proposals that wait for room are kept without a limit. The tree does not change.
+// A message must fit into a slot. Proposals that wait for room are kept without a limit. The number of
+// members is fixed. The tree changes at a barrier only (barrier.go): behind it a new order begins.
 package tram

@@ -16,6 +16,7 @@ type flow struct {
 	taken   uint64   // the group has ordered the first so many entries
 	entries [][]byte // those behind
 	copies  []*copyOf
+	sealed  bool          // the group orders nothing more
 	since   time.Duration // when the group last took something, or had nothing to take
 }
 
@@ -25,11 +26,14 @@ type copyOf struct {
 	posted, done uint64 // the first so many entries
 }
 
-func (c *Core) newFlow(to *group, kind fabric.RegionID) *flow {
+func (c *site) newFlow(to *group, kind fabric.RegionID) *flow {
 	f := &flow{to: to}
+	if kind == clientRegion {
+		f.taken = firstOf(c.cfg.Life) - 1
+	}
 	for _, p := range to.Members {
 		r := &copyOf{}
-		r.lane = c.lanes.New(fabric.NodeID(p), regionOf(kind, c.cfg.Self), r)
+		r.lane = c.lanes.New(c.peers[p].node, regionOf(kind, c.cfg.Self), r)
 		f.copies = append(f.copies, r)
 	}
 	return f
@@ -38,6 +42,21 @@ func (c *Core) newFlow(to *group, kind fabric.RegionID) *flow {
 func (r *copyOf) Landed(f lane.Flight, _ *fabric.Completion) { r.done = max(r.done, f.Mark) }
 
 func (r *copyOf) Failed(lane.Flight) { r.posted = r.done }
+
+// forget notes that the replica has lost its memory.
+func (r *copyOf) forget() { r.posted, r.done = 0, 0 }
+
+// A process that restarts numbers the messages of its new life in each input anew: its earlier messages that
+// no group has ordered may still lie in the inputs of some replicas. The index of an entry names the life.
+const (
+	lifeShift = 40
+	maxLife   = 1<<20 - 1
+)
+
+// firstOf is the index of the first message of a life.
+func firstOf(life uint32) uint64 { return uint64(life)<<lifeShift + 1 }
+
+func lifeOf(index uint64) uint32 { return uint32(min(index>>lifeShift, maxLife)) }
 
 // last is the index of the last entry.
 func (f *flow) last() uint64 { return f.taken + uint64(len(f.entries)) }
@@ -68,7 +87,7 @@ func (f *flow) credit(taken uint64, now time.Duration) {
 
 // pump writes the entries for which there is room. A slot may be used again when the group has ordered its
 // entry.
-func (c *Core) pump(f *flow) {
+func (c *site) pump(f *flow) {
 	if len(f.entries) == 0 {
 		return
 	}

@@ -17,15 +17,17 @@ type member struct {
 	asked uint32
 	// The rest belongs to the timestamp term.
 	term         uint32
+	loss         uint32 // its latest loss when the term began
 	reading      bool
 	image        []byte // its log, when it had granted term
 	posted, done uint64 // entries written
+	told         bool
 	commit, trim uint64 // words written
 }
 
-func (c *Core) newMember(p multicast.ProcessID) *member {
+func (c *site) newMember(p multicast.ProcessID) *member {
 	m := &member{id: p}
-	m.lane = c.lanes.New(fabric.NodeID(p), logRegion, m)
+	m.lane = c.lanes.New(c.peers[p].node, logRegion, m)
 	return m
 }
 
@@ -53,13 +55,13 @@ func (m *member) Landed(f lane.Flight, d *fabric.Completion) {
 
 func (m *member) Failed(f lane.Flight) {
 	if f.Term == m.term {
-		m.reading, m.posted, m.commit, m.trim = false, m.done, 0, 0
+		m.reading, m.posted, m.told, m.commit, m.trim = false, m.done, false, 0, 0
 	}
 }
 
-// begin starts a term. Of the entries of the member only those that it has applied are known.
-func (m *member) begin(ts uint32, applied uint64) {
-	*m = member{id: m.id, lane: m.lane, asked: m.asked, term: ts, posted: applied, done: applied}
+// begin starts a term. Nothing is known of the entries of the member.
+func (m *member) begin(ts, loss uint32) {
+	*m = member{id: m.id, lane: m.lane, asked: m.asked, term: ts, loss: loss}
 }
 
 // granted reports whether a member lets this process write its log, and how much it had applied at least.
@@ -68,19 +70,22 @@ func (c *Core) granted(m *member) (applied uint64, ok bool) {
 		return c.ledger.applied, c.promised == c.ts
 	}
 	n := &c.peers[m.id].heard
-	if c.ts == timestamp(1, 0) {
+	switch {
+	case m.loss != c.lossOf(m.id):
+		return n.applied, false // what it has granted before it lost its memory is void
+	case c.ts == timestamp(1, 0):
 		return n.applied, n.promised <= c.ts // all have granted the first leader's
 	}
-	return n.applied, n.promised == c.ts
+	return n.applied, n.promised == c.ts && n.promisedTo == c.cfg.Life
 }
 
 // lead begins to lead with the timestamp c.ts and the entries of the ledger.
 func (c *Core) lead() {
-	c.role, c.decided = leader, c.ledger.applied
+	c.role, c.decided, c.start = leader, c.ledger.applied, c.ledger.applied
 	c.ledger.tail = c.ledger.state.clone()
 	for _, m := range c.members {
 		if m.term != c.ts {
-			m.begin(c.ts, 0)
+			m.begin(c.ts, c.lossOf(m.id))
 		}
 		m.image = nil
 	}
@@ -121,11 +126,10 @@ func (c *Core) order() {
 // take orders the next message of a source, if there is one and there is room.
 func (c *Core) take(from multicast.ProcessID) bool {
 	l := &c.ledger
-	if l.last() >= c.decided+uint64(c.cfg.Slots) || len(l.entries) >= c.cfg.Keep {
+	if l.tail.sealed || l.last() >= c.decided+uint64(c.cfg.Slots) || len(l.entries) >= c.cfg.Keep {
 		return false
 	}
-	index := l.tail.ordered(from) + 1
-	m, ok := c.input(from, index)
+	index, m, ok := c.next(l.tail, from)
 	if !ok {
 		return false
 	}
@@ -144,9 +148,24 @@ func (c *Core) take(from multicast.ProcessID) bool {
 	return true
 }
 
+// next gives the entry of a source that comes next behind a prefix, if it is there: the first one of a new
+// life of a client, or the one after the last.
+func (c *site) next(p *positions, from multicast.ProcessID) (index uint64, m multicast.Message, ok bool) {
+	index = p.ordered(from) + 1
+	if from != 0 {
+		if first := firstOf(c.peers[from].life); first > index {
+			if m, ok = c.input(from, first); ok {
+				return first, m, true
+			}
+		}
+	}
+	m, ok = c.input(from, index)
+	return index, m, ok
+}
+
 // input gives the entry of a source with an index, if it is there. The parent's members have a ring each,
 // with the same entries: a member that is replaced as a leader cannot overwrite the entries of its successor.
-func (c *Core) input(from multicast.ProcessID, index uint64) (m multicast.Message, ok bool) {
+func (c *site) input(from multicast.ProcessID, index uint64) (m multicast.Message, ok bool) {
 	rings := []fabric.RegionID{regionOf(clientRegion, from)}
 	if from == 0 {
 		rings = rings[:0]
@@ -202,8 +221,8 @@ func (c *Core) replicate(m *member) {
 func (c *Core) decide() {
 	var done []uint64
 	for _, m := range c.members {
-		if _, ok := c.granted(m); ok {
-			done = append(done, m.done)
+		if _, ok := c.granted(m); ok && !c.isLost(m) {
+			done = append(done, c.held(m))
 		}
 	}
 	if quorum := c.group.Quorum(); len(done) >= quorum {
@@ -212,19 +231,33 @@ func (c *Core) decide() {
 	}
 }
 
-// tell writes the commit word of a member: its log is decided up to there. It never covers an entry that was
-// not posted to the member before, so that the entries are there when the word is. The second word is how
-// much of the log all members have applied.
+// held is up to where a member holds the log for a leader: in mode sync durably, as it says itself. Its
+// memory is lost with its power.
+func (c *Core) held(m *member) uint64 {
+	if c.cfg.Sync {
+		return min(c.peers[m.id].heard.stored, c.ledger.last())
+	}
+	return m.done
+}
+
+// tell writes the words of a member. The first is the commit word: its log is decided up to there. It never
+// covers an entry that was not posted to the member before, so that the entries are there when the word is.
+// The second word is how much of the log nobody needs any more. The third is where the log ended when this
+// leader began, plus 1: a member that has lost its memory knows everything again if it holds that much.
 func (c *Core) tell(m *member) {
-	if _, ok := c.granted(m); !ok || m.posted == 0 {
+	applied, ok := c.granted(m)
+	behind := applied < c.ledger.base
+	teach := c.isLost(m) && !m.told
+	if !ok || m.posted == 0 && !teach && !behind {
 		return
 	}
 	commit, trim := min(c.decided, m.posted), c.ledger.base
-	if commit <= m.commit && trim < m.trim+uint64(c.cfg.Slots/4) || !m.lane.Ready() {
+	news := commit > m.commit || trim >= m.trim+uint64(c.cfg.Slots/4) || behind && trim > m.trim
+	if !news && !teach || !m.lane.Ready() {
 		return
 	}
-	m.commit, m.trim = max(commit, m.commit), trim
-	words := le.AppendUint64(le.AppendUint64(nil, m.commit), trim)
+	m.told, m.commit, m.trim = true, max(commit, m.commit), trim
+	words := le.AppendUint64(le.AppendUint64(le.AppendUint64(nil, m.commit), trim), c.start+1)
 	m.lane.Post(fabric.Op{Data: words, Notify: true}, commitMark, m.term)
 }
 
@@ -234,13 +267,13 @@ func (c *Core) forget() {
 	least := l.applied
 	for _, m := range c.members {
 		if m.id != c.cfg.Self {
-			least = min(least, c.peers[m.id].heard.applied)
+			least = min(least, c.peers[m.id].heard.covered)
 		}
 	}
 	if waiting := uint64(c.cfg.Keep - c.cfg.Slots); l.applied > waiting {
 		least = max(least, l.applied-waiting)
 	}
-	l.trim(least)
+	l.trim(min(least, c.covered))
 }
 
 // apply consumes the next decided entry: it is delivered here if the group is a destination, and goes to the
@@ -249,8 +282,12 @@ func (c *Core) apply(e *entry) {
 	l := &c.ledger
 	l.applied++
 	l.state.add(e)
-	if e.message.To(c.group.ID) {
-		c.out.Deliveries = append(c.out.Deliveries, multicast.Delivery{Message: e.message, Final: multicast.Timestamp(l.applied)})
+	c.secure(l.applied, e)
+	if e.message.To(c.group.ID) && l.applied > c.skip && !c.mute {
+		c.delivered = multicast.Position{Final: multicast.Timestamp(l.applied), ID: e.message.ID}
+		d := multicast.Delivery{Message: e.message, Final: multicast.Timestamp(l.applied)}
+		d.Order = multicast.Acyclic
+		c.out.Deliveries = append(c.out.Deliveries, d)
 	}
 	for _, p := range e.children {
 		c.child(p.group).add(p.index, &e.message, c.now)

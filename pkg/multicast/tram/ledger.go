@@ -13,6 +13,7 @@ type positions struct {
 	clients  map[multicast.ProcessID]uint64
 	parent   uint64
 	children map[multicast.GroupID]uint64
+	sealed   bool // by a barrier
 }
 
 func newPositions() *positions {
@@ -20,7 +21,7 @@ func newPositions() *positions {
 }
 
 func (p *positions) clone() *positions {
-	return &positions{clients: maps.Clone(p.clients), parent: p.parent, children: maps.Clone(p.children)}
+	return &positions{clients: maps.Clone(p.clients), parent: p.parent, children: maps.Clone(p.children), sealed: p.sealed}
 }
 
 // ordered is how many entries of a source are ordered.
@@ -41,20 +42,23 @@ func (p *positions) add(e *entry) {
 	for _, c := range e.children {
 		p.children[c.group] = c.index
 	}
+	p.sealed = p.sealed || e.message.Order == Barrier
 }
 
 // follows reports whether e can be next behind the prefix of p: it takes the next entry of its source, and
 // the next slots of exactly the children on the way to its destinations. An entry that a quorum holds always
 // follows the prefix that it was ordered behind.
-func (c *Core) follows(p *positions, e *entry) bool {
-	if e.index != p.ordered(e.from)+1 || !c.acceptable(e.from, &e.message) {
+func (c *site) follows(p *positions, e *entry) bool {
+	last := p.ordered(e.from)
+	newLife := e.from != 0 && e.index > last && e.index == firstOf(lifeOf(e.index))
+	if p.sealed || e.index != last+1 && !newLife || !c.acceptable(e.from, &e.message) {
 		return false
 	}
 	return slices.Equal(e.children, c.childPositions(p, e.message.Dest))
 }
 
 // childPositions gives the next slots of the children on the way to destinations.
-func (c *Core) childPositions(p *positions, dest []multicast.GroupID) (all []childPosition) {
+func (c *site) childPositions(p *positions, dest []multicast.GroupID) (all []childPosition) {
 	for _, child := range c.group.children {
 		if c.tree.reaches(child, dest) {
 			all = append(all, childPosition{child.ID, p.children[child.ID] + 1})
@@ -65,9 +69,9 @@ func (c *Core) childPositions(p *positions, dest []multicast.GroupID) (all []chi
 
 // acceptable reports whether a message may come from a source: from a client, if the message has this group
 // as its lca, or through the parent.
-func (c *Core) acceptable(from multicast.ProcessID, m *multicast.Message) bool {
+func (c *site) acceptable(from multicast.ProcessID, m *multicast.Message) bool {
 	lca := c.tree.lca(m.Dest)
-	if lca == nil || c.tree.of[m.ID.Sender] == nil {
+	if lca == nil || c.tree.of[m.ID.Sender] == nil || !c.orderable(m) {
 		return false
 	}
 	if from == 0 {
@@ -79,7 +83,10 @@ func (c *Core) acceptable(from multicast.ProcessID, m *multicast.Message) bool {
 // ledger is the log as the process keeps it: entries that it has applied, for members that lack them, and, at
 // a leader, those that it has ordered behind.
 type ledger struct {
-	base    uint64 // entries up to here are dropped
+	base    uint64     // entries up to here are dropped
+	first   *positions // of the prefix that is dropped
+	gone    uint64     // the last delivery in it
+	own     multicast.GroupID
 	entries []*entry
 	applied uint64
 	state   *positions // of the prefix that is applied
@@ -109,6 +116,11 @@ func (l *ledger) cut() {
 // trim drops entries up to one that is applied.
 func (l *ledger) trim(to uint64) {
 	if to = min(to, l.applied); to > l.base {
+		for i, e := range l.entries[:to-l.base] {
+			if l.first.add(e); e.message.To(l.own) {
+				l.gone = l.base + uint64(i) + 1
+			}
+		}
 		l.entries = slices.Delete(l.entries, 0, int(to-l.base))
 		l.base = to
 	}

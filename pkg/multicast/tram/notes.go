@@ -11,17 +11,28 @@ import (
 // peer is another process, or this one, as a writer and reader of notes.
 type peer struct {
 	id    multicast.ProcessID
-	heard note // the latest from it
-	said  note // the latest to it that has landed
+	node  fabric.NodeID // on which it runs
+	life  uint32        // its present one, as far as this process knows
+	heard note          // the latest from it
+	said  note          // the latest to it that has landed
 	lane  *lane.Lane
 	next  note // under way
 	due   time.Duration
-	late  bool // something may wait until due
+	late  bool          // something may wait until due
+	poke  time.Duration // when the note is written again; 0: not
 }
 
-func (c *Core) newPeer(p multicast.ProcessID) *peer {
-	x := &peer{id: p}
-	x.lane = c.lanes.New(fabric.NodeID(p), regionOf(noteRegion, c.cfg.Self), x)
+func (c *site) newPeer(p multicast.ProcessID) *peer {
+	x := &peer{id: p, node: fabric.NodeID(p)}
+	for _, s := range c.cfg.Seats {
+		if s.Process == p && s.Life > x.life {
+			x.life, x.node = s.Life, s.Node
+		}
+	}
+	if p == c.cfg.Self {
+		x.life = c.cfg.Life
+	}
+	x.lane = c.lanes.New(x.node, regionOf(noteRegion, c.cfg.Self), x)
 	return x
 }
 
@@ -36,13 +47,21 @@ func (c *Core) hear() {
 		c.memory[regionOf(noteRegion, id)].Load(0, b[:])
 		n, ok := decodeNote(b[:])
 		p := c.peers[id]
-		if !ok || n == p.heard {
+		if !ok || n == p.heard || n.life < p.life || n.life > maxLife {
 			continue
+		}
+		if n.life > p.life {
+			c.reborn(p, n.life)
 		}
 		p.heard = n
 		of := c.tree.of[id]
+		if of == c.group {
+			c.learnLosses(&n)
+		}
 		if f := c.clients[of.ID]; f != nil {
-			f.credit(n.taken, c.now)
+			if f.credit(n.taken, c.now); n.sealed {
+				c.giveBack(f)
+			}
 		}
 		for _, f := range c.children {
 			if f.to == of {
@@ -58,6 +77,7 @@ func (c *Core) say() {
 	for _, id := range c.ids {
 		p := c.peers[id]
 		want, urgent := c.wanted(p)
+		c.poke(p)
 		if want == p.said {
 			p.late = false
 			continue
@@ -84,16 +104,25 @@ func (c *Core) wanted(p *peer) (n note, urgent bool) {
 	n = p.said
 	quarter := uint64(c.cfg.Slots / 4)
 	if m := c.memberOf(p.id); m != nil {
-		n.ask, n.promised, n.applied = m.asked, c.promised, c.ledger.applied
-		if c.promised == timestamp(1, 0) {
-			n.promised = p.said.promised // all know it
+		n.ask, n.askFor, n.losses, n.lost = m.asked, m.loss, c.losses, c.lost
+		n.applied, n.covered = c.ledger.applied, c.covered
+		if c.promised != timestamp(1, 0) { // all know it
+			n.promised, n.promisedTo = c.promised, c.promisedTo
 		}
-		urgent = n.ask != p.said.ask || n.promised != p.said.promised || n.applied >= p.said.applied+quarter
+		if c.cfg.Sync && p.id == c.holder(c.promised) {
+			n.stored = c.stored
+		}
+		urgent = n.ask != p.said.ask || n.promised != p.said.promised || n.stored != p.said.stored || n.losses != p.said.losses ||
+			n.lost != p.said.lost || n.applied >= p.said.applied+quarter || n.covered >= p.said.covered+quarter
 	}
 	taken, fromUp := c.ledger.state.clients[p.id], c.ledger.state.parent
 	up := c.group.parent != nil && c.tree.of[p.id] == c.group.parent
 	if c.role == leader || p.heard.wait > 0 && taken >= p.heard.wait {
 		n.taken = max(n.taken, taken)
+	}
+	if c.ledger.state.sealed && (taken > 0 || p.heard.wait > 0) {
+		n.sealed, n.taken = true, max(n.taken, taken)
+		urgent = urgent || !p.said.sealed
 	}
 	if up && (c.role == leader || p.heard.waitUp > 0 && fromUp >= p.heard.waitUp) {
 		n.fromUp = max(n.fromUp, fromUp)
@@ -103,11 +132,15 @@ func (c *Core) wanted(p *peer) (n note, urgent bool) {
 	if to.parent == c.group {
 		n.waitUp = c.overdue(c.child(to.ID), n.waitUp)
 	}
+	if n != p.said || c.concerns(p) {
+		n.life = c.cfg.Life
+		urgent = urgent || n.life != p.said.life
+	}
 	return n, urgent || n.taken >= p.said.taken+quarter || n.fromUp >= p.said.fromUp+quarter
 }
 
 // overdue is the first entry of a flow that the other group should have taken long ago, or the one before.
-func (c *Core) overdue(f *flow, before uint64) uint64 {
+func (c *site) overdue(f *flow, before uint64) uint64 {
 	switch {
 	case f == nil || len(f.entries) == 0:
 		return before
@@ -116,4 +149,26 @@ func (c *Core) overdue(f *flow, before uint64) uint64 {
 		return before
 	}
 	return f.taken + 1
+}
+
+// pokeEvery is after how many times SuspectAfter a note that says that this process waits is written again:
+// its receiver may have restarted since, without a trace of this process.
+const pokeEvery = 4
+
+// poke has the note to a peer written again while its group leaves something lying.
+func (c *Core) poke(p *peer) {
+	at := c.tree.of[p.id]
+	waits := func(f *flow, said uint64) bool { return f != nil && len(f.entries) > 0 && said > 0 }
+	if !waits(c.clients[at.ID], p.said.wait) && !(at.parent == c.group && waits(c.child(at.ID), p.said.waitUp)) {
+		p.poke = 0
+		return
+	}
+	switch every := pokeEvery * c.cfg.SuspectAfter; {
+	case p.poke == 0:
+		p.poke = c.now + every
+	case p.poke <= c.now && !p.lane.Busy():
+		p.said, p.poke = note{}, c.now+every
+		return
+	}
+	c.lanes.WakeAt(p.poke)
 }

@@ -19,8 +19,12 @@ import (
 const (
 	wordSize   = 8
 	bodyHeader = 4 + 8
-	noteSize   = 64
-	headerSize = 64 // of a log: the commit word, and the word for trimming
+	headerSize = 64 // of a log: the words of tell
+	startWord  = 16
+	noteHeader = 96
+	noteSize   = noteHeader + 4*maxMembers
+	flagLost   = 1
+	flagSealed = 2
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -82,7 +86,11 @@ type childPosition struct {
 func appendMessage(b []byte, m *multicast.Message) []byte {
 	b = le.AppendUint32(b, uint32(m.ID.Sender))
 	b = le.AppendUint64(b, m.ID.Seq)
-	b = le.AppendUint16(b, uint16(len(m.Dest)))
+	count := uint16(len(m.Dest))
+	if m.Order == Barrier {
+		count |= barrierFlag
+	}
+	b = le.AppendUint16(b, count)
 	for _, g := range m.Dest {
 		b = le.AppendUint16(b, uint16(g))
 	}
@@ -111,6 +119,16 @@ func (r *reader) take(n int) []byte {
 	return head
 }
 
+// bytes reads bytes with their length before them.
+func (r *reader) bytes() []byte {
+	n := int(r.uint32())
+	if n > len(r.b) {
+		r.ok = false
+		return nil
+	}
+	return slices.Clone(r.take(n))
+}
+
 func (r *reader) uint16() uint16 { return le.Uint16(r.take(2)) }
 func (r *reader) uint32() uint32 { return le.Uint32(r.take(4)) }
 func (r *reader) uint64() uint64 { return le.Uint64(r.take(8)) }
@@ -119,6 +137,8 @@ func (r *reader) uint64() uint64 { return le.Uint64(r.take(8)) }
 func (r *reader) message() (m multicast.Message) {
 	m.ID.Sender, m.ID.Seq = multicast.ProcessID(r.uint32()), r.uint64()
 	count := int(r.uint16())
+	barrier := count&barrierFlag != 0
+	count &^= barrierFlag
 	if 2*count > len(r.b) {
 		r.ok = false
 		return m
@@ -127,6 +147,9 @@ func (r *reader) message() (m multicast.Message) {
 		m.Dest = append(m.Dest, multicast.GroupID(r.uint16()))
 	}
 	m.Payload = slices.Clone(r.b)
+	if r.ok = r.ok && m.Validate() == nil; barrier {
+		m.Order = Barrier
+	}
 	return m
 }
 
@@ -134,7 +157,7 @@ func (r *reader) message() (m multicast.Message) {
 func decodeMessage(content []byte) (m multicast.Message, ok bool) {
 	r := reader{b: content, ok: true}
 	m = r.message()
-	return m, r.ok && m.Validate() == nil
+	return m, r.ok
 }
 
 // encode makes the slot of an entry.
@@ -167,46 +190,78 @@ func decodeEntry(slot []byte, n uint64) (e *entry, ts uint32, ok bool) {
 	e.message = r.message()
 	e.slot = slices.Clone(slot[:wordSize+bodyHeader+len(content)])
 	le.PutUint32(e.slot[4:], 0)
-	return e, ts, r.ok && e.message.Validate() == nil
+	return e, ts, r.ok
 }
 
 // note is a message from one process to another one: the paper's propose and answer, and the credits. The
 // latest one counts.
 type note struct {
-	ask      uint32 // propose: the sender wants to lead with this timestamp
-	promised uint32 // answer: the highest timestamp that the sender has granted
-	applied  uint64 // how much of its log the sender has applied
-	taken    uint64 // how many messages of the receiver, as a client, the sender's group has ordered
-	fromUp   uint64 // how many messages of the receiver's group, the parent, the sender's group has ordered
+	life       uint32 // of the sender
+	lost       bool   // the sender has lost its memory and has no vote yet (amnesia.go)
+	sealed     bool   // the sender has applied a barrier: taken will not grow
+	ask        uint32 // propose: the sender wants to lead with this timestamp
+	askFor     uint32 // the latest loss of the receiver that the sender knew when it chose ask
+	promised   uint32 // answer: the highest timestamp that the sender has granted
+	promisedTo uint32 // the life of the process that it was granted to
+	applied    uint64 // how much of its log the sender has applied
+	covered    uint64 // how much of it the sender needs from nobody any more
+	stored     uint64 // up to where the sender holds, durably, entries that are decided or have the timestamp promised
+	taken      uint64 // how many messages of the receiver, as a client, the sender's group has ordered
+	fromUp     uint64 // how many messages of the receiver's group, the parent, the sender's group has ordered
 	// The sender waits for the receiver's group to have ordered these entries: of the sender as a client, and
 	// of the sender's group. 0: it does not. A leader may stop before it has announced the entries that are
 	// taken.
 	wait, waitUp uint64
+	// losses of the members of the sender's group that the sender knows of (amnesia.go); to the same group
+	// only
+	losses [maxMembers]uint32
 }
 
+// encode leaves out losses when there are none.
 func (n *note) encode() []byte {
-	b := make([]byte, noteSize)
-	le.PutUint32(b[8:], n.ask)
-	le.PutUint32(b[12:], n.promised)
-	le.PutUint64(b[16:], n.applied)
-	le.PutUint64(b[24:], n.taken)
-	le.PutUint64(b[32:], n.fromUp)
-	le.PutUint64(b[40:], n.wait)
-	le.PutUint64(b[48:], n.waitUp)
-	le.PutUint32(b[4:], 1) // a note that was never written is not one
+	b := make([]byte, 4, noteSize)
+	size := uint32(noteHeader)
+	if n.losses != [maxMembers]uint32{} {
+		size = noteSize
+	}
+	flags := uint32(0)
+	if n.lost {
+		flags |= flagLost
+	}
+	if n.sealed {
+		flags |= flagSealed
+	}
+	for _, v := range []uint32{size, n.life, flags, n.ask, n.askFor, n.promised, n.promisedTo, 0} {
+		b = le.AppendUint32(b, v)
+	}
+	b = append(b, 0, 0, 0, 0) // words at addresses that are divisible by eight
+	for _, v := range []uint64{n.applied, n.covered, n.stored, n.taken, n.fromUp, n.wait, n.waitUp} {
+		b = le.AppendUint64(b, v)
+	}
+	for i := 0; size == noteSize && i < maxMembers; i++ {
+		b = le.AppendUint32(b, n.losses[i])
+	}
 	le.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
 	return b
 }
 
+// decodeNote reads a note. One that was never written has no size.
 func decodeNote(b []byte) (n note, ok bool) {
-	if le.Uint32(b[4:]) != 1 || crc32.Checksum(b[4:], castagnoli) != le.Uint32(b) {
+	size := le.Uint32(b[4:])
+	if size != noteHeader && size != noteSize || crc32.Checksum(b[4:size], castagnoli) != le.Uint32(b) {
 		return n, false
 	}
-	return note{
-		ask: le.Uint32(b[8:]), promised: le.Uint32(b[12:]), applied: le.Uint64(b[16:]),
-		taken: le.Uint64(b[24:]), fromUp: le.Uint64(b[32:]),
-		wait: le.Uint64(b[40:]), waitUp: le.Uint64(b[48:]),
-	}, true
+	n = note{
+		life: le.Uint32(b[8:]), lost: le.Uint32(b[12:])&flagLost != 0, sealed: le.Uint32(b[12:])&flagSealed != 0,
+		ask: le.Uint32(b[16:]), askFor: le.Uint32(b[20:]),
+		promised: le.Uint32(b[24:]), promisedTo: le.Uint32(b[28:]),
+		applied: le.Uint64(b[40:]), covered: le.Uint64(b[48:]), stored: le.Uint64(b[56:]), taken: le.Uint64(b[64:]),
+		fromUp: le.Uint64(b[72:]), wait: le.Uint64(b[80:]), waitUp: le.Uint64(b[88:]),
+	}
+	for i := 0; size == noteSize && i < maxMembers; i++ {
+		n.losses[i] = le.Uint32(b[noteHeader+4*i:])
+	}
+	return n, true
 }
 
 // The regions of a process. Their numbers hold the kind and the process that writes them.

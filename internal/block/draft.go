@@ -1,0 +1,63 @@
+package block
+
+// firstRoom is the room of a draft at first, in bytes.
+const firstRoom = 16 << 10
+
+// Draft is the data of a block in the making. There is room before the data for the rest of the block's
+// frame, so that Seal need not copy the data. The zero Draft is empty.
+type Draft struct {
+	frame  []byte // nil: the draft is empty
+	sealed bool   // a block has the memory of frame
+}
+
+// NewDraft makes a draft with a copy of data.
+func NewDraft(data []byte) *Draft {
+	d := &Draft{}
+	d.Append(data)
+	return d
+}
+
+// Len returns the number of bytes.
+func (d *Draft) Len() int { return max(len(d.frame)-frameOffset, 0) }
+
+// Data returns the bytes. They may be changed before Seal.
+func (d *Draft) Data() []byte { return d.frame[min(frameOffset, len(d.frame)):] }
+
+// Reserve makes room for n bytes in all.
+func (d *Draft) Reserve(n int) {
+	if frameOffset+n > cap(d.frame) {
+		d.frame = append(make([]byte, 0, frameOffset+n), d.frame...)
+	}
+}
+
+// noFrame begins a frame. It has no room, so that append takes new memory and does not clear the part that it
+// fills at once.
+var noFrame = make([]byte, frameOffset)
+
+// Append adds data. The room doubles, up to a whole block. Append must not follow Seal.
+func (d *Draft) Append(data []byte) {
+	size := d.Len()
+	switch {
+	case size == 0 && len(data) > firstRoom && cap(d.frame) < frameOffset+len(data):
+		d.frame = append(noFrame[:frameOffset:frameOffset], data...)
+		return
+	case frameOffset+size+len(data) > cap(d.frame):
+		d.Reserve(max(size+len(data), min(max(firstRoom, 2*size), MaxSize)))
+	}
+	if len(d.frame) == 0 {
+		d.frame = d.frame[:frameOffset]
+	}
+	d.frame = append(d.frame, data...)
+}
+
+// Seal makes the block of the draft with an id. From now on nobody changes the data. The first block has the
+// memory of the draft. Later ones have a copy, and so has a block that would keep much unused memory.
+func (d *Draft) Seal(id ID) Block {
+	if d.sealed || d.Len() == 0 || cap(d.frame) > len(d.frame)+len(d.frame)/4 {
+		return New(id, d.Data())
+	}
+	d.sealed = true
+	b := Block{ID: id, Sum: Sum(id, d.Data()), Data: d.Data(), frame: d.frame}
+	b.putHead()
+	return b
+}

@@ -1,0 +1,79 @@
+package delegate
+
+import "github.com/globalfs/globalfs/internal/delegation"
+
+// MaxFlights bounds the batches under way.
+const MaxFlights = 4
+
+// Flying returns the number of batches under way.
+func (l *Log) Flying() int { return len(l.flights) }
+
+// Unsent returns the number of operations that are in no batch yet, and reports whether they are enough for a
+// batch.
+func (l *Log) Unsent() (n int, enough bool) {
+	from := l.inFlight()
+	n, _ = l.take(from)
+	return len(l.ops) - from, n == delegation.MaxOps || n < len(l.ops)-from
+}
+
+// inFlight returns the number of operations of batches under way.
+func (l *Log) inFlight() (n int) {
+	for _, ops := range l.flights {
+		n += ops
+	}
+	return n
+}
+
+// take returns the number and the bytes of the operations from ops[from] on that a batch has room for.
+func (l *Log) take(from int) (n, size int) {
+	for _, p := range l.ops[from:] {
+		if n == delegation.MaxOps || n > 0 && size+p.size > maxBatch {
+			break
+		}
+		n, size = n+1, size+p.size
+	}
+	return n, size
+}
+
+// Next returns another batch, which is under way from now on (L2); false: there is none, or MaxFlights are.
+func (l *Log) Next() (x delegation.Batch, ok bool) {
+	from := l.inFlight()
+	n, _ := l.take(from)
+	if n == 0 || len(l.flights) == MaxFlights {
+		return x, false
+	}
+	l.flights = append(l.flights, n)
+	x = delegation.Batch{Log: l.cfg.Number, First: l.first + uint64(from)}
+	for i := range l.ops[from : from+n] {
+		x.Ops = append(x.Ops, l.ops[from+i].Op)
+	}
+	return x, true
+}
+
+// Acknowledge applies the answer to a batch. It returns the operations that are acknowledged now, and reports
+// whether the log goes on: otherwise the rest is lost (L4).
+func (l *Log) Acknowledge(d *delegation.Done) (done []delegation.Op, on bool) {
+	n := 0
+	if d.Next > l.first {
+		n = min(int(d.Next-l.first), l.inFlight())
+	}
+	for _, p := range l.ops[:n] {
+		done = append(done, p.Op)
+		l.bytes -= p.size
+	}
+	rest := make([]pending, len(l.ops)-n, max(2*(len(l.ops)-n), 64))
+	copy(rest, l.ops[n:])
+	l.ops = rest
+	l.first += uint64(n)
+	for n > 0 {
+		landed := min(n, l.flights[0])
+		if l.flights[0] -= landed; l.flights[0] == 0 {
+			l.flights = l.flights[1:]
+		}
+		n -= landed
+	}
+	return done, !d.Stopped
+}
+
+// Landed reports whether all operations of a batch are acknowledged: otherwise it is sent again.
+func (l *Log) Landed(x *delegation.Batch) bool { return x.First+uint64(len(x.Ops)) <= l.first }

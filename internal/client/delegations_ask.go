@@ -1,0 +1,176 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/client/route"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// Constants of requests for existing directories.
+const (
+	askPatience = 5 * time.Second        // for the answer, and the copy
+	gatePause   = 500 * time.Millisecond // for updates that are running
+	carryBytes  = 512 << 10              // of a page of the copy
+)
+
+// changed notes an update that was not of a log. If this client works alone in the directory, as far as it
+// knows, it asks for the directory.
+func (d *delegations) changed(c *meta.Command, r *meta.Result) {
+	dir, ctime := changedIn(c, r)
+	if dir == 0 || !d.wishes.changed(dir, ctime) || !d.mayAsk() {
+		return
+	}
+	select {
+	case d.asking <- struct{}{}:
+	default:
+		return // the next change asks
+	}
+	d.router.Go(func(life context.Context) {
+		defer d.endAsking()
+		d.ask(life, dir)
+	})
+}
+
+// acquire asks for the directories that an update lacks to be for log l, and reports whether the client holds
+// them now.
+func (d *delegations) acquire(ctx context.Context, l *logOf, cmd *meta.Command) bool {
+	d.mu.Lock()
+	dirs := l.log.Lacks(cmd)
+	d.mu.Unlock()
+	if len(dirs) == 0 || !d.mayAsk() || d.beginAsking(ctx) != nil {
+		return false
+	}
+	defer d.endAsking()
+	for _, dir := range dirs {
+		if !d.covers(dir) && (!d.wishes.mayAsk(dir) || !d.ask(ctx, dir)) {
+			return false
+		}
+	}
+	return true
+}
+
+// beginAsking waits for the end of another request.
+func (d *delegations) beginAsking(ctx context.Context) error {
+	select {
+	case d.asking <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (d *delegations) endAsking() { <-d.asking }
+
+// ask asks for an existing directory, and reports whether the client holds it now.
+func (d *delegations) ask(ctx context.Context, dir posix.Ino) (held bool) {
+	defer func() {
+		if held {
+			d.wishes.granted()
+			d.freed.Add(1)
+		} else {
+			d.wishes.backOff([]posix.Ino{dir})
+		}
+	}()
+	if at, err := d.router.At(dir); err != nil || at != dir.Partition() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	l, err := d.open(ctx, dir.Partition())
+	if err != nil {
+		return false
+	}
+	running, stop := context.WithTimeout(ctx, gatePause)
+	err = d.gate.shut(running)
+	stop()
+	if err != nil {
+		d.answered(l)
+		return false
+	}
+	defer d.gate.open()
+	cmd, ok := d.askFor(l, dir)
+	if !ok {
+		return false
+	}
+	a, err := d.router.Update(ctx, &cmd, route.Partition(l.id).Under(l.log.Session()))
+	switch {
+	case errors.Is(err, posix.ETIMEDOUT), errors.Is(err, posix.EIO) && !a.Refused:
+		return false // the log stays: the client may be asked to return the directory
+	case errors.Is(err, posix.EREMOTE) && d.router.SessionOf(l.id) != l.log.Session():
+		d.lose(l, "the session expired")
+	}
+	if err != nil || a.Attr.Ino != dir {
+		d.answered(l)
+		return false
+	}
+	pages, err := d.carry(ctx, dir)
+	return d.adopt(l, &a.Result, pages, err)
+}
+
+// askFor returns the command that asks for a directory; false: not now.
+func (d *delegations) askFor(l *logOf, dir posix.Ino) (cmd meta.Command, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l.ended || l.log.Covers(dir) || l.log.IsReturning(dir) {
+		l.asking--
+		d.endEmpty(l)
+		return cmd, false
+	}
+	return l.log.Ask(dir, d.wishes.ctime(dir)), true
+}
+
+// answered ends a request that has given nothing.
+func (d *delegations) answered(l *logOf) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l.asking--
+	d.endEmpty(l)
+}
+
+// carry returns the copy of a directory that the client holds.
+func (d *delegations) carry(ctx context.Context, dir posix.Ino) (pages [][]byte, err error) {
+	c := meta.Command{Op: meta.OpCarry, Ino: dir, Length: carryBytes}
+	for {
+		a, err := d.router.Query(ctx, &c, route.Partition(dir.Partition()))
+		if err != nil {
+			return nil, err
+		}
+		pages = append(pages, a.Data)
+		if c.Offset = a.Number; c.Offset == 0 {
+			return pages, nil
+		}
+	}
+}
+
+// adopt puts a directory that was granted, with its copy, into the log. err is that of the copy.
+func (d *delegations) adopt(l *logOf, r *meta.Result, pages [][]byte, err error) (held bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l.asking--
+	if l.ended {
+		return false
+	}
+	if now := posix.Time(varint.NewReader(r.Data).Int()); l.offset == 0 || now > l.now() {
+		l.offset, l.began = now, time.Now()
+	}
+	if r.Number2 != 0 {
+		l.log.AddNumbers(posix.Ino(r.Number2))
+	}
+	dir := r.Attr.Ino
+	if !l.log.WasReturned(dir) {
+		if err == nil {
+			err = l.log.Adopt(dir, pages)
+		}
+		if held = err == nil; !held {
+			d.giveBack(l, []posix.Ino{dir})
+			d.notice("adopt", "a directory that this mount could hold exclusively is given back: its content was not received", "directory", dir, "error", err)
+		}
+	}
+	d.endEmpty(l)
+	return held
+}

@@ -1,0 +1,122 @@
+package client
+
+import (
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/recent"
+)
+
+// Constants of requests for existing directories.
+const (
+	// askAfter is the number of changes in a directory after which the client asks for it: once
+	// luckyStreak requests in a row were granted, and nothing was recalled, it asks at the first change.
+	askAfter    = 3
+	luckyStreak = 4
+	// askWithin is the time from one of these changes to the next.
+	askWithin = 10 * time.Second
+	// After a refusal, or the return of the directory, the client does not ask for a while, which grows.
+	firstBackOff = 5 * time.Second
+	maxBackOff   = 10 * time.Minute
+	maxWishes    = 1 << 10 // directories that the client remembers
+)
+
+// wishes decide for which directories the client asks.
+type wishes struct {
+	mu     sync.Mutex
+	dirs   *recent.Map[posix.Ino, wish] // GUARDED_BY mu
+	streak int                          // GUARDED_BY mu; requests that were granted, since the last one that was not, or a return
+}
+
+// wish is what the client remembers of a directory.
+type wish struct {
+	changes   int           // that this client has made
+	last      time.Time     // the time of the newest one
+	ctime     posix.Time    // of the directory after the newest one
+	notBefore time.Time     // the client does not ask
+	backOff   time.Duration // the next one
+}
+
+func newWishes() *wishes { return &wishes{dirs: recent.New[posix.Ino, wish](maxWishes)} }
+
+// changed notes a change in a directory, which has then the time of change ctime, and reports whether to ask
+// for the directory.
+func (w *wishes) changed(dir posix.Ino, ctime posix.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	x, _ := w.dirs.Get(dir)
+	if now.Sub(x.last) > askWithin {
+		x.changes = 0
+	}
+	x.changes++
+	x.last, x.ctime = now, max(x.ctime, ctime)
+	w.dirs.Put(dir, x)
+	return (x.changes >= askAfter || w.streak >= luckyStreak) && w.may(&x, now)
+}
+
+// mayAsk reports whether the client may ask for a directory now.
+func (w *wishes) mayAsk(dir posix.Ino) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	x, _ := w.dirs.Get(dir)
+	return w.may(&x, time.Now())
+}
+
+func (w *wishes) may(x *wish, now time.Time) bool { return !now.Before(x.notBefore) }
+
+// ctime returns the time of change of a directory as the client knows it; 0: it does not.
+func (w *wishes) ctime(dir posix.Ino) posix.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if x, _ := w.dirs.Get(dir); time.Since(x.last) <= askWithin {
+		return x.ctime
+	}
+	return 0
+}
+
+// granted notes that the client has got a directory.
+func (w *wishes) granted() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.streak++
+}
+
+// backOff notes that the client did not get directories, or returns them.
+func (w *wishes) backOff(dirs []posix.Ino) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	w.streak = 0
+	for _, dir := range dirs {
+		x, _ := w.dirs.Get(dir)
+		if now.Before(x.notBefore) {
+			continue // the same event
+		}
+		if x.backOff == 0 || now.After(x.notBefore.Add(2*x.backOff)) {
+			x.backOff = firstBackOff
+		}
+		x.notBefore = now.Add(x.backOff)
+		x.backOff, x.changes = min(2*x.backOff, maxBackOff), 0
+		w.dirs.Put(dir, x)
+	}
+}
+
+// changedIn returns the directory that an update has changed, for which the client may ask, and its time of
+// change; 0: none.
+func changedIn(c *meta.Command, r *meta.Result) (dir posix.Ino, ctime posix.Time) {
+	switch c.Op {
+	case meta.OpMknod, meta.OpUnlink, meta.OpRmdir:
+		dir = c.Ino
+	case meta.OpLink, meta.OpRename:
+		dir = c.NewParent
+	}
+	for _, a := range append([]posix.Attr{r.Dir}, r.Others...) {
+		if a.Ino == dir {
+			return dir, a.Ctime
+		}
+	}
+	return 0, 0
+}

@@ -1,0 +1,94 @@
+package delegation
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// A directory that was recalled is hot: for a pause nobody gets it. The pause begins anew when a session
+// changes the directory within a pause after a change by another session. It doubles with each further
+// recall, unless the directory was cold for as long as the pause.
+
+const (
+	firstPause = posix.Time(10e9)
+	maxPause   = posix.Time(600e9)
+	// maxHot bounds the directories that are hot. Of more, the one that is first to be cold is forgotten.
+	maxHot = 1024
+)
+
+// heat is what is known of a hot directory.
+type heat struct {
+	until posix.Time
+	pause posix.Time
+	last  uint64 // session that has changed the directory last,
+	at    posix.Time
+}
+
+// cooling has the hot directories of a partition.
+type cooling struct {
+	keys meta.Keys
+	dirs map[posix.Ino]heat
+}
+
+// isHot reports whether nobody gets a directory now.
+func (c *cooling) isHot(dir posix.Ino, now posix.Time) bool { return now < c.dirs[dir].until }
+
+// recalled notes that a directory was recalled for a session.
+func (c *cooling) recalled(dir posix.Ino, session uint64, now posix.Time) {
+	pause := firstPause
+	if h, known := c.dirs[dir]; known && now < h.until+h.pause {
+		pause = min(2*h.pause, maxPause)
+	}
+	c.set(dir, heat{now + pause, pause, session, now})
+	if len(c.dirs) > maxHot {
+		c.forget()
+	}
+}
+
+// changed notes that a session changes a directory.
+func (c *cooling) changed(dir posix.Ino, session uint64, now posix.Time) {
+	h, known := c.dirs[dir]
+	if !known {
+		return
+	}
+	if h.last != session && now < h.at+h.pause {
+		h.until = max(h.until, now+h.pause)
+	}
+	h.last, h.at = session, now
+	c.set(dir, h)
+}
+
+func (c *cooling) set(dir posix.Ino, h heat) {
+	c.dirs[dir] = h
+	b := varint.AppendUint(varint.AppendInt(nil, int64(h.until)), uint64(h.pause))
+	b = varint.AppendInt(varint.AppendUint(b, h.last), int64(h.at))
+	c.keys.Set(key(heatPrefix, uint64(dir)), b)
+}
+
+func (c *cooling) forget() {
+	var first posix.Ino
+	for dir, h := range c.dirs {
+		if f := c.dirs[first]; first == 0 || h.until < f.until || h.until == f.until && dir < first {
+			first = dir
+		}
+	}
+	delete(c.dirs, first)
+	c.keys.Delete(key(heatPrefix, uint64(first)))
+}
+
+func loadCooling(keys meta.Keys) (cooling, error) {
+	c := cooling{keys: keys, dirs: map[posix.Ino]heat{}}
+	for key, value := range keys.Scan([]byte{heatPrefix}, []byte{heatPrefix + 1}) {
+		r := varint.NewReader(value)
+		h := heat{posix.Time(r.Int()), posix.Time(r.Uint64()), r.Uint64(), posix.Time(r.Int())}
+		if r.Done() != nil || len(key) != 9 {
+			return c, fmt.Errorf("stored pause of a directory %x: %w", key, varint.ErrMalformed)
+		}
+		c.dirs[posix.Ino(binary.BigEndian.Uint64(key[1:]))] = h
+	}
+	return c, nil
+}

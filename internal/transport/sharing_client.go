@@ -1,0 +1,129 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"syscall"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/identity"
+)
+
+const (
+	// shareTime bounds an attempt to continue in shared memory.
+	shareTime = 2 * time.Second
+	// shareAgain is the time after a failed attempt in which the same server is not tried again.
+	shareAgain = time.Minute
+)
+
+// shareGo is the first byte of a client after TLS: the server sends nothing before it, so TLS reads nothing
+// beyond its own records.
+const shareGo = 'g'
+
+// share returns a connection through shared memory to the server at the other end of c, nil if there can be
+// none: c stays in use then.
+func (p *framedProvider) share(ctx context.Context, c *caller) *caller {
+	if p.cfg.sharing == nil || c.leaf == nil || len(c.shares) != sharedNameSize || !p.mayShare(c.shares) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, shareTime)
+	defer cancel()
+	s, err := p.connectShared(ctx, c)
+	if err == nil {
+		return s
+	}
+	p.mu.Lock()
+	p.unshared[c.shares] = time.Now().Add(shareAgain)
+	p.mu.Unlock()
+	if !errors.Is(err, syscall.ECONNREFUSED) { // another host
+		p.cfg.Logger.Warn("the connection to a server of this host stays on TCP: no shared memory", "server", c.RemoteAddr().String(), "error", err)
+	}
+	return nil
+}
+
+// mayShare reports whether an attempt makes sense.
+func (p *framedProvider) mayShare(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(p.unshared, func(_ string, until time.Time) bool { return now.After(until) })
+	_, failed := p.unshared[name]
+	return !failed
+}
+
+// connectShared opens a connection through shared memory to the server at the other end of c.
+func (p *framedProvider) connectShared(ctx context.Context, c *caller) (s *caller, err error) {
+	raw, err := p.cfg.sharing.dial(ctx, c.shares)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // ends every wait for the peer
+	defer func() {
+		if !stop() && err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			_ = raw.Close()
+		}
+	}()
+	config := p.cfg.Credentials.ClientConfig()
+	config.NextProtos = []string{sharedProtocol}
+	conn := tls.Client(raw, config)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	leaf := conn.ConnectionState().PeerCertificates[0]
+	if err := sameServer(leaf, c.leaf); err != nil {
+		return nil, err
+	}
+	user, err := p.cfg.sharing.user(raw)
+	if err != nil {
+		return nil, err
+	}
+	want := introduction(user, c.shares)
+	said := make([]byte, len(want))
+	if _, err := io.ReadFull(conn, said); err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(said, want) {
+		return nil, fmt.Errorf("the server introduces itself as %q, and the process at the other end of the socket is %q: another process may sit between them", said, want)
+	}
+	if _, err := raw.Write([]byte{shareGo}); err != nil {
+		return nil, err
+	}
+	deadline, _ := ctx.Deadline()
+	memory, err := p.cfg.sharing.accept(raw, deadline)
+	if err != nil {
+		return nil, err
+	}
+	m := newMeter(memory)
+	s = p.caller(m, m, leaf)
+	s.shared = true
+	if err := s.hello(); err != nil {
+		s.fail(err)
+		return nil, err
+	}
+	return s, nil
+}
+
+// sameServer checks that two certificates name one process.
+func sameServer(a, b *x509.Certificate) error {
+	first, err := identity.FromCertificate(a)
+	if err != nil {
+		return err
+	}
+	second, err := identity.FromCertificate(b)
+	if err != nil {
+		return err
+	}
+	if first.String() != second.String() {
+		return fmt.Errorf("%s answers on the socket of %s", first, second)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package tram
+
+import (
+	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/lane"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Seat says on which node a process runs from now on. A process is a seat in its group: when its machine is
+// gone, another one takes the seat over as a new life that has lost its memory (Config.Amnesiac). Whoever
+// decides that must decide on one node for each life.
+type Seat struct {
+	Process multicast.ProcessID
+	Life    uint32 // above that of the lives before
+	Node    fabric.NodeID
+}
+
+// reborn forgets all that the memory of a process held: the process has restarted.
+func (c *Core) reborn(p *peer, life uint32) {
+	c.stats.Reborn++
+	p.life, p.said, p.heard = life, note{}, note{}
+	c.eachLane(p, (*lane.Lane).Break)
+}
+
+// eachLane breaks, or moves, all lanes to a process, and forgets their operations.
+func (c *Core) eachLane(p *peer, change func(*lane.Lane)) {
+	change(p.lane)
+	at := c.tree.of[p.id]
+	for i, id := range at.Members {
+		if id != p.id {
+			continue
+		}
+		for _, f := range append([]*flow{c.clients[at.ID]}, c.children...) {
+			if f != nil && f.to == at {
+				f.copies[i].forget()
+				change(f.copies[i].lane)
+			}
+		}
+	}
+	if m := c.memberOf(p.id); m != nil {
+		m.begin(m.term, m.loss)
+		change(m.lane)
+	}
+}
+
+// seat moves a process to another node: the rights of the node before go, and so the process that may still
+// run there writes here no more.
+func (c *Core) seat(s Seat) {
+	p := c.peers[s.Process]
+	if p == nil || s.Life <= p.life || s.Life > maxLife || s.Node == 0 {
+		if p == nil || s.Node == 0 || s.Life > maxLife {
+			c.stats.Malformed++
+		}
+		return
+	}
+	if s.Process == c.cfg.Self {
+		c.retired = true
+		return
+	}
+	leads := fabric.Right{Region: logRegion, Peer: p.node, Rights: fabric.Writable}
+	for _, right := range append(c.rightsOf(p), leads) {
+		right.Revoke = true
+		c.out.Rights = append(c.out.Rights, right)
+	}
+	p.node = s.Node
+	c.out.Rights = append(c.out.Rights, c.rightsOf(p)...)
+	c.reborn(p, s.Life)
+	c.eachLane(p, func(l *lane.Lane) { l.Move(s.Node) })
+}
+
+// rightsOf are the rights that a process has to the memory of this one, beside that of a leader.
+func (c *site) rightsOf(p *peer) []fabric.Right {
+	all := []fabric.Right{
+		{Region: regionOf(clientRegion, p.id), Peer: p.node, Rights: fabric.Writable},
+		{Region: regionOf(noteRegion, p.id), Peer: p.node, Rights: fabric.Writable},
+	}
+	if c.tree.of[p.id] == c.group {
+		all = append(all, fabric.Right{Region: logRegion, Peer: p.node, Rights: fabric.Readable})
+	}
+	if c.group.parent != nil && c.tree.of[p.id] == c.group.parent {
+		all = append(all, fabric.Right{Region: regionOf(parentRegion, p.id), Peer: p.node, Rights: fabric.Writable})
+	}
+	return all
+}
+
+// concerns reports whether this process and another one have had to do with each other, so that the other one
+// must hear of a restart. A message that concerns both was multicast then.
+func (c *Core) concerns(p *peer) bool {
+	at, state := c.tree.of[p.id], c.ledger.state
+	if at == c.group || p.heard != (note{}) || state.clients[p.id] > 0 || state.children[at.ID] > 0 {
+		return true
+	}
+	f := c.clients[at.ID]
+	return f != nil && len(f.entries) > 0 || at == c.group.parent && state.parent > 0
+}

@@ -1,0 +1,38 @@
+package tram
+
+import (
+	"fmt"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// State is the state that another member needs beside the state machine, when it is new or too far behind
+// (Output.Behind). It fits to the state machine at the moment when everything that has been stepped is
+// durable and applied. A process that is behind must not give it.
+func (c *Core) State() []byte { return c.appendLedger(nil) }
+
+// Adopt gives the record that must replace all records of this process once the state machine is replaced,
+// and the progress of that state machine. Then the process starts anew, as a new life that has lost nothing,
+// with both. This process keeps its promises and the entries that it holds behind the state. An error says
+// that this state does not do: take another member's, or the same one's later.
+func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err error) {
+	cfg := c.cfg
+	cfg.Amnesiac = false
+	other, err := New(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &reader{b: state, ok: true}
+	if err = other.replayLedger(r); err == nil && (!r.ok || len(r.b) > 0) {
+		err = fmt.Errorf("it is damaged")
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("tram: state of %d bytes: %w", len(state), err)
+	}
+	applied := other.ledger.base + uint64(len(other.log.replayed))
+	if applied < max(c.ledger.applied, c.behind) {
+		return nil, nil, fmt.Errorf("tram: state of %d bytes: it is applied up to %d, this process is at %d and needs %d: ask another member, or later",
+			len(state), applied, c.ledger.applied, c.behind)
+	}
+	return c.appendOwn(append([]byte{recordCheckpoint}, state...), applied), multicast.UpTo(other.delivered), nil
+}
