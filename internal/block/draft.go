@@ -39,7 +39,7 @@ func (d *Draft) Append(data []byte) {
 	size := d.Len()
 	switch {
 	case size == 0 && len(data) > firstRoom && cap(d.frame) < frameOffset+len(data):
-		d.frame = append(noFrame[:frameOffset:frameOffset], data...)
+		d.frame = append(noFrame[:frameOffset:frameOffset], data...) //nolint:gocritic // new memory on purpose
 		return
 	case frameOffset+size+len(data) > cap(d.frame):
 		d.Reserve(max(size+len(data), min(max(firstRoom, 2*size), MaxSize)))

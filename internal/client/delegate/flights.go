@@ -12,7 +12,7 @@ func (l *Log) Flying() int { return len(l.flights) }
 // batch.
 func (l *Log) Unsent() (n int, enough bool) {
 	from := l.inFlight()
-	n, _ = l.take(from)
+	n = l.take(from)
 	return len(l.ops) - from, n == delegation.MaxOps || n < len(l.ops)-from
 }
 
@@ -24,21 +24,22 @@ func (l *Log) inFlight() (n int) {
 	return n
 }
 
-// take returns the number and the bytes of the operations from ops[from] on that a batch has room for.
-func (l *Log) take(from int) (n, size int) {
+// take returns the number of the operations from ops[from] on that a batch has room for.
+func (l *Log) take(from int) (n int) {
+	size := 0
 	for _, p := range l.ops[from:] {
 		if n == delegation.MaxOps || n > 0 && size+p.size > maxBatch {
 			break
 		}
 		n, size = n+1, size+p.size
 	}
-	return n, size
+	return n
 }
 
 // Next returns another batch, which is under way from now on (L2); false: there is none, or MaxFlights are.
 func (l *Log) Next() (x delegation.Batch, ok bool) {
 	from := l.inFlight()
-	n, _ := l.take(from)
+	n := l.take(from)
 	if n == 0 || len(l.flights) == MaxFlights {
 		return x, false
 	}

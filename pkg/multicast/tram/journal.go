@@ -23,12 +23,11 @@ type vote struct {
 
 // journal is the log of this process from the point of view of its core.
 type journal struct {
-	records    [][]byte // of this step
-	checkpoint bool     // the first of them stands for all before
-	written    int      // bytes since the last checkpoint
-	limit      int      // of written, until the next one
-	life       uint32   // the latest that the log knows
-	replayed   []*entry // the entries of a checkpoint
+	records  [][]byte // of this step
+	written  int      // bytes since the last checkpoint
+	limit    int      // of written, until the next one
+	life     uint32   // the latest that the log knows
+	replayed []*entry // the entries of a checkpoint
 }
 
 func (j *journal) record(b []byte) {
