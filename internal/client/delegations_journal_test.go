@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// While an operation that the journal has not is not acknowledged, the log takes no change: the journal has no
-// gap that the next process would have to know of.
+// While an operation that the journal has not is not acknowledged, the log takes no change: the journal has
+// no gap that the next process would have to know of.
 func TestTheJournalHasNoGap(t *testing.T) {
 	var d delegations
 	l := newLogOf(0)
