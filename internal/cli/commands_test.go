@@ -98,6 +98,7 @@ func jsonCommands(dir string) map[string]struct {
 		"wait":                    {"token " + dir, command.ExitFailure},
 		"place":                   {"--list " + dir, command.ExitFailure},
 		"admin join":              {"west 127.0.0.1:1 " + missing, command.ExitInput},
+		"admin add-partition":     {"west " + missing, command.ExitInput},
 		"admin drain":             {"a " + missing, command.ExitInput},
 		"admin remove":            {"a " + missing, command.ExitInput},
 		"admin move-leader":       {"0 a " + missing, command.ExitInput},
