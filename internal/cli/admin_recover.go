@@ -40,7 +40,7 @@ func newAdminRecover() *cobra.Command {
 --data-dir names the directory of a server that is left, or a directory with several of them; repeat it for all. PARTITION names, by path or
 number, each partition without a majority of its replicas in these directories. Such a partition may lose acknowledged updates: those that
 only its missing replicas have. The other partitions lose nothing. A partition without any replica, as after the loss of its region, takes its
-state from the last backup (--lost-from), and loses all later updates.
+state from the last backup (--lost-from), and loses all later updates. A partition that was still being added begins empty.
 
 The command prints for each partition which logs are left, which one counts, and which updates it may lack. It prints how each open command of
 several partitions ends, which names and inodes change to make one sound tree, and which blocks have no copy. Then it asks for the

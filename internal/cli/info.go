@@ -8,9 +8,11 @@ import (
 	"io/fs"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/mount"
 )
@@ -21,7 +23,8 @@ func newInfo() *cobra.Command {
 		Use:   "info PATH...",
 		Short: "Show the inode, the placement, the extents and the copies of files",
 		Long: `info shows for each PATH on a mounted tree the inode, the partition with its replicas, and the reason of its placement. For a regular file it
-also shows the extents, with the servers that have a copy of each block. It lists the first extents and counts all.
+also shows the extents, with the servers that have a copy of each block. It lists the first extents and counts all. Of a mount with
+--delegate it also shows the directories that the mount holds, the changes that are not ordered yet, and the changes that were lost.
 
 It asks the storage servers for the copies. A mount with a certificate for some users only may not ask them, and does not show the holders.`,
 		Example: `  globalfs info ~/globalfs/projects/plan.pdf
@@ -95,8 +98,21 @@ func printInfo(out io.Writer, found []described) error {
 			fmt.Fprintf(w, "  size\t%s (%d bytes), %s used\n", size(d.Size), d.Size, size(d.Used))
 			printContent(w, c, d.Copies)
 		}
+		if d.Holding != nil {
+			printHolding(w, d.Holding)
+		}
 	}
 	return w.Flush()
+}
+
+// printHolding prints what the mount holds exclusively, and what it has lost.
+func printHolding(w io.Writer, h *client.Holding) {
+	fmt.Fprintf(w, "  mount\t%d directories held, %d changes not ordered (%s), %d operations wait for them\n",
+		h.Directories, h.Unordered, size(uint64(h.LogBytes)), h.Waiting)
+	for _, l := range h.Losses {
+		fmt.Fprintf(w, "  lost\t%s: %d changes of partition %d: %s: %s\n",
+			l.When.Format(time.DateTime), l.Changes, l.Partition, l.Reason, strings.Join(l.Names, ", "))
+	}
 }
 
 func printContent(w io.Writer, c *mount.Content, copies int) {

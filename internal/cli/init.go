@@ -58,7 +58,7 @@ With --check it writes nothing. It reports errors in FILE, or prints the servers
 	flags.IntVar(&f.file.Datacenters, "datacenters", f.file.Datacenters, "number of datacenters in each region, with one server in each")
 	flags.IntVar(&f.file.Replicas, "replicas", f.file.Replicas, "number of replicas of each partition: 1, 3 or 5 (at most one in each datacenter)")
 	flags.IntVar(&f.file.Partitions, "partitions", 1, "number of partitions of each region, over which new directories spread; 'admin add-partition' adds more later")
-	flags.IntVar(&f.file.GlobalPartitions, "global-partitions", 1, "number of partitions for the directories outside of the regions; fixed at the creation of the cluster")
+	flags.IntVar(&f.file.GlobalPartitions, "global-partitions", 1, "number of partitions for the directories outside of the regions (more are added later with 'globalfs admin add-partition')")
 	flags.IntVar(&f.file.Copies, "copies", f.file.Copies, "number of copies of each block in a region (at most one in each datacenter)")
 	flags.StringToStringVar(&f.addresses, "address", nil, "address of a server as SERVER=HOST:PORT; may be repeated")
 	flags.StringSliceVar(&f.file.Registry.Endpoints, "etcd", []string{"http://127.0.0.1:2379"}, "endpoints of etcd")

@@ -93,8 +93,8 @@ directory of the tree. You can also give all flags as mount options: -o region=e
 	flags.Var(&f.cacheSize, "cache-size", "size limit of --cache-dir, at least 16MiB; with auto also a tenth of the free space")
 	flags.Var(&f.memory, "memory-cache", "size limit of the cache for blocks in memory")
 	flags.BoolVar(&f.linearizable, "linearizable", false, "linearizable reads: each read observes all operations that completed before it on any mount")
-	flags.BoolVar(&f.sync, "sync", false, "order each write before it is answered, instead of at close, fsync or after 0.2s (always so with --linearizable and --supervise)")
-	flags.BoolVar(&f.delegate, "delegate", false, "hold directories in which only this mount works exclusively, and answer changes in them before the servers have ordered them; fsync and 'globalfs sync' wait for the order (not with --sync, --linearizable and --supervise)")
+	flags.BoolVar(&f.sync, "sync", false, "order each write before it is answered, instead of at close, fsync or after 0.2s (always so with --linearizable, and with --supervise outside of directories that --delegate holds)")
+	flags.BoolVar(&f.delegate, "delegate", false, "hold directories in which only this mount works exclusively, and answer changes in them before the servers have ordered them; fsync and 'globalfs sync' wait for the order; with --supervise no answered change is lost if the process dies (not with --sync and --linearizable)")
 	flags.BoolVar(&f.supervised, "supervise", false, "start another process for the mount if the one that serves it dies; needs Linux 6.9")
 	flags.StringVar(&f.logFile, "log-file", "", "log of the process in the background (default: /var/log/globalfs.log, or of other users than root ~/.local/state/globalfs/mount.log)")
 	flags.StringVar(&f.output, "output", "text", "text or json: the result when the tree can be used")
@@ -181,8 +181,8 @@ func (f *mountFlags) check(ctx context.Context, servers []string, dir string) er
 	if f.soft && f.hard {
 		return command.UsageError(errors.New("--soft and --hard: choose one"))
 	}
-	if f.delegate && (f.sync || f.linearizable || f.supervised) {
-		return command.UsageError(errors.New("--delegate answers changes before they are ordered: it cannot be used with --sync, --linearizable or --supervise"))
+	if f.delegate && (f.sync || f.linearizable) {
+		return command.UsageError(errors.New("--delegate answers changes before they are ordered: it cannot be used with --sync or --linearizable"))
 	}
 	if f.cacheDir != "" && int64(f.cacheSize) < diskcache.MinBytes {
 		return command.InputError(fmt.Errorf("--cache-size %s: give at least %s", size(uint64(f.cacheSize)), size(diskcache.MinBytes)))

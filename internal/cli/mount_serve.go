@@ -136,7 +136,7 @@ func (f *mountFlags) mount(ctx context.Context, a *daemon.Access, dir string, lo
 			return nil, nil, err
 		}
 	}
-	m, end, err := f.goOn(ctx, a, dir, handed, logger)
+	m, end, err := f.goOn(ctx, a, dir, keeper, handed, logger)
 	if err != nil {
 		if handed != nil {
 			err = errors.Join(err, handed.Close())
@@ -158,14 +158,19 @@ func (f *mountFlags) mount(ctx context.Context, a *daemon.Access, dir string, lo
 }
 
 // goOn serves the handed mount, or makes a mount.
-func (f *mountFlags) goOn(ctx context.Context, a *daemon.Access, dir string, handed *serve.Handed, logger *slog.Logger) (_ *serve.Mount, end func() error, err error) {
-	var resume *client.State
+func (f *mountFlags) goOn(ctx context.Context, a *daemon.Access, dir string, keeper *serve.Keeper, handed *serve.Handed, logger *slog.Logger) (_ *serve.Mount, end func() error, err error) {
+	var before predecessor
 	if handed != nil {
-		if resume, err = mount.ClientState(handed); err != nil {
+		if before.state, err = mount.ClientState(handed); err != nil {
 			return nil, nil, err
 		}
 	}
-	c, end, err := f.client(ctx, a, resume, logger)
+	if f.delegate && keeper != nil {
+		if before.journal, err = mount.Journal(keeper); err != nil {
+			return nil, nil, err
+		}
+	}
+	c, end, err := f.client(ctx, a, before, logger)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -213,8 +218,14 @@ func ofMount(m *serve.Mount, c *attach.Client, dir string) metrics.Source {
 	}
 }
 
+// predecessor is what the client of the process before has left; zero: there is none.
+type predecessor struct {
+	state   *client.State
+	journal client.Journal // also for what this process does
+}
+
 // client makes the client, which follows the cluster. end closes it and all resources that it uses.
-func (f *mountFlags) client(ctx context.Context, a *daemon.Access, resume *client.State, logger *slog.Logger) (_ *attach.Client, end func() error, err error) {
+func (f *mountFlags) client(ctx context.Context, a *daemon.Access, before predecessor, logger *slog.Logger) (_ *attach.Client, end func() error, err error) {
 	objects, err := attach.OpenObjectsOfClient(ctx, a.Cluster(), logger)
 	if err != nil {
 		return nil, nil, err
@@ -223,7 +234,7 @@ func (f *mountFlags) client(ctx context.Context, a *daemon.Access, resume *clien
 	if region == "" {
 		region = a.Region()
 	}
-	disk, err := f.disk(a, region, resume != nil, logger)
+	disk, err := f.disk(a, region, before.state != nil, logger)
 	if err != nil {
 		return nil, nil, errors.Join(err, objects.Close())
 	}
@@ -235,7 +246,7 @@ func (f *mountFlags) client(ctx context.Context, a *daemon.Access, resume *clien
 		return err
 	}
 	c, err := a.Client(daemon.ClientConfig{
-		Region: region, CacheBytes: int(f.memory), Disk: disk, DiskFar: f.cacheDir == cacheAuto, Objects: objects, Linearizable: f.linearizable, Hard: f.hard, CacheNames: true, Delegate: f.delegate, Resume: resume, Timeout: f.timeout,
+		Region: region, CacheBytes: int(f.memory), Disk: disk, DiskFar: f.cacheDir == cacheAuto, Objects: objects, Linearizable: f.linearizable, Hard: f.hard, CacheNames: true, Delegate: f.delegate, Journal: before.journal, Resume: before.state, Timeout: f.timeout,
 	})
 	if err != nil {
 		return nil, nil, errors.Join(command.InputError(err), closeStores())

@@ -49,6 +49,9 @@ type Config struct {
 	// Delegate lets the client hold the directories that it makes or works in alone: it answers changes there
 	// before the servers have ordered them (package delegate). A linearizable client holds none.
 	Delegate bool
+	// Journal keeps what the client has answered and the servers have not ordered: the client that resumes
+	// this one after the death of its process sends it (package journal). The zero Journal keeps nothing.
+	Journal Journal
 	// Resume continues the sessions of a client that was suspended or has died. Nil: the client begins anew.
 	Resume *State
 }
@@ -118,6 +121,7 @@ type common struct {
 	router  *router
 	notices *notice.Log
 	leases  *leases
+	losses  *losses
 }
 
 // New makes a client. It sends nothing before the first operation, unless it resumes another.
@@ -130,6 +134,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	part := common{cfg: &cfg, notices: notice.New(cfg.Logger), leases: newLeases(&cfg)}
+	part.losses = &losses{report: part.leases.report}
 	routes, err := route.New(route.Config{
 		Cluster: cfg.Cluster, Region: cfg.Region, Caller: cfg.Caller, Linearizable: cfg.Linearizable,
 		Timeout: cfg.Timeout, Hard: cfg.Hard, Renew: cfg.Renew, Notices: part.notices,
@@ -139,10 +144,14 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	part.leases.router = routes
-	part.router = &router{Router: routes, delegations: newDelegations(&cfg, routes, part.notices.Rarely)}
+	part.router = &router{Router: routes, delegations: newDelegations(&cfg, routes, part.losses, part.notices.Rarely)}
 	part.leases.delegations = part.router.delegations
+	if err := part.router.delegations.restore(cfg.Journal.Logs); err != nil {
+		return nil, err
+	}
 	if cfg.Resume != nil {
 		part.leases.resume(cfg.Resume.Streams)
+		part.losses.adopt(cfg.Resume.Losses)
 	}
 	blocks := newBlocks(part)
 	reader := newReader(part, blocks)

@@ -84,6 +84,9 @@ func (r *router) Update(ctx context.Context, cmd *meta.Command, to route.Target)
 	if d == nil {
 		return r.Router.Update(ctx, cmd, to)
 	}
+	if a, repeated := d.repeated(ctx, cmd); repeated {
+		return a, nil
+	}
 	for {
 		turns := d.gate.count()
 		switch {
@@ -122,6 +125,9 @@ func (r *router) UpdateBuilt(ctx context.Context, ino posix.Ino, build route.Bui
 	d := r.delegations
 	if d == nil {
 		return r.Router.UpdateBuilt(ctx, ino, build)
+	}
+	if a, repeated := d.repeated(ctx, &meta.Command{Op: meta.OpWrite, Ino: ino}); repeated {
+		return a, nil
 	}
 	for {
 		turns := d.gate.count()
@@ -179,7 +185,7 @@ func (d *delegations) update(ctx context.Context, cmd *meta.Command) (a route.An
 			continue
 		}
 		others := d.isPendingBeside(l)
-		if l == nil || l.log.IsFull() || others {
+		if l == nil || d.isFull(l) || others {
 			d.mu.Unlock()
 			if l == nil {
 				return a, false, d.yield(ctx, cmd)
@@ -193,15 +199,17 @@ func (d *delegations) update(ctx context.Context, cmd *meta.Command) (a route.An
 		}
 		c := *cmd
 		c.Time = l.now()
+		l.request = requestOf(ctx)
 		r, outcome := l.log.Update(&c)
 		if outcome == delegate.Logged {
 			d.logged(l, cmd)
 		}
 		last := l.log.Last()
+		unkept := l.unkept == last // the next process would not know the operation
 		d.mu.Unlock()
 		switch outcome {
 		case delegate.Logged:
-			if r.Attr.Nlink == 0 && !removes(cmd.Op) { // the inode exists as long as its caller has it open
+			if r.Attr.Nlink == 0 && !removes(cmd.Op) || unkept { // the inode exists as long as its caller has it open
 				err = d.wait(ctx, l, last)
 			}
 			return d.answer(l, r), true, err
@@ -275,7 +283,7 @@ func (d *delegations) admit(ctx context.Context) error {
 			switch {
 			case l.log.Len() > 0 && time.Since(l.oldest) > unsentAge:
 				full, wait = l, l.log.Last()
-			case l.log.IsFull():
+			case d.isFull(l):
 				full, wait = l, l.log.Last()-uint64(l.log.Len())/2
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/client/delegate"
+	"github.com/globalfs/globalfs/internal/client/journal"
 	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -42,20 +43,21 @@ type delegations struct {
 	router *route.Router
 	cfg    *Config
 	notice func(kind, text string, args ...any)
+	losses *losses
 
 	gate   gate
 	wishes *wishes
 	asking chan struct{} // has room for one token: of the request for an existing directory
 
 	held   atomic.Int64  // logs
-	losses atomic.Uint64 // events in which operations were lost
 	freed  atomic.Uint64 // events in which the client has begun or ceased to own inodes
-	counts struct{ logged, recalls, lost atomic.Uint64 }
+	counts struct{ logged, recalls, lost, restored atomic.Uint64 }
 
-	mu    sync.Mutex
-	logs  map[uint16]*logOf // GUARDED_BY mu; by partition
-	last  map[uint64]uint64 // GUARDED_BY mu; the number of the last log, by session
-	later time.Time         // GUARDED_BY mu; no directory is asked for before
+	mu      sync.Mutex
+	journal *journal.Journal  // its content is GUARDED_BY mu; nil: operations that are not ordered die with this process
+	logs    map[uint16]*logOf // GUARDED_BY mu; by partition
+	last    map[uint64]uint64 // GUARDED_BY mu; the number of the last log, by session
+	later   time.Time         // GUARDED_BY mu; no directory is asked for before
 }
 
 // Holding counts the directories that a client holds exclusively, and the changes in its logs.
@@ -65,6 +67,11 @@ type Holding struct {
 	Logged      uint64 `json:"logged"`      // changes that were answered before their order
 	Recalls     uint64 `json:"recalls"`     // directories that servers have recalled
 	Lost        uint64 `json:"lost"`        // changes that were answered and could not be ordered
+	Restored    uint64 `json:"restored"`    // changes that a process before had answered, and this one has sent
+	LogBytes    int    `json:"log_bytes"`   // of the changes that are not ordered yet
+	KeptBytes   int    `json:"kept_bytes"`  // of the memory that outlives the process, with changes that are ordered
+	Waiting     int    `json:"waiting"`     // operations that wait until changes are ordered
+	Losses      []Loss `json:"losses"`      // the last ones
 }
 
 // Holding returns the counts of the client.
@@ -74,12 +81,16 @@ func (c *Client) Holding() (h Holding) {
 		return h
 	}
 	h.Logged, h.Recalls, h.Lost = d.counts.logged.Load(), d.counts.recalls.Load(), d.counts.lost.Load()
+	h.Restored, h.Losses = d.counts.restored.Load(), d.losses.last()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, l := range d.logs {
 		h.Directories += l.log.Holds()
 		h.Unordered += l.log.Len()
+		h.LogBytes += l.log.Bytes()
+		h.Waiting += l.waiters
 	}
+	h.KeptBytes = d.journal.Bytes()
 	return h
 }
 
@@ -99,15 +110,16 @@ type logOf struct {
 	ended   bool          // GUARDED_BY delegations.mu
 	// refilling means that a batch that has landed asks for numbers.
 	refilling bool // GUARDED_BY delegations.mu
+	journaled
 }
 
-func newDelegations(cfg *Config, r *route.Router, notice func(kind, text string, args ...any)) *delegations {
+func newDelegations(cfg *Config, r *route.Router, l *losses, notice func(kind, text string, args ...any)) *delegations {
 	if !cfg.Delegate || cfg.Linearizable {
 		return nil
 	}
 	return &delegations{
-		router: r, cfg: cfg, notice: notice, wishes: newWishes(), asking: make(chan struct{}, 1),
-		logs: map[uint16]*logOf{}, last: map[uint64]uint64{},
+		router: r, cfg: cfg, notice: notice, losses: l, wishes: newWishes(), asking: make(chan struct{}, 1),
+		journal: cfg.Journal.Journal, logs: map[uint16]*logOf{}, last: map[uint64]uint64{},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/client/delegate"
+	"github.com/globalfs/globalfs/internal/client/journal"
 	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/delegation"
 	"github.com/globalfs/globalfs/internal/kv"
@@ -86,6 +87,9 @@ func (d *delegations) asked(l *logOf, parent posix.Ino, a *route.Answer, err err
 func (d *delegations) endEmpty(l *logOf) {
 	if !l.ended && l.asking == 0 && l.log.Len() == 0 && l.log.Holds() == 0 {
 		d.end(l)
+		if l.restored {
+			d.free(l)
+		}
 	}
 }
 
@@ -116,24 +120,45 @@ func (d *delegations) open(ctx context.Context, partition uint16) (*logOf, error
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l := d.logs[partition]; l != nil {
+		if l.restored {
+			return nil, errRestoring
+		}
 		l.asking++
 		return l, nil
 	}
 	number := max(d.last[session]+1, uint64(time.Now().UnixMicro())) // above those of a process that had the session before
-	store := kv.NewMemory()
-	log, err := delegate.New(delegate.Config{Partition: partition, Session: session, Number: number, Keys: store})
+	l := newLogOf(partition)
+	l.asking = 1
+	l.log, err = delegate.New(d.logConfig(l, session, number))
 	if err != nil {
 		return nil, err
 	}
-	d.last[session] = number
-	l := &logOf{
-		id: partition, asking: 1, log: log, store: store, moved: make(chan struct{}), work: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
-	}
-	d.logs[partition] = l
-	d.held.Add(1)
-	d.router.Go(func(life context.Context) { d.send(life, l) })
+	d.journal.Begin(idOf(l))
+	d.begin(l)
 	d.router.Go(func(life context.Context) { d.hear(life, l) })
 	return l, nil
+}
+
+func newLogOf(partition uint16) *logOf {
+	return &logOf{
+		id: partition, store: kv.NewMemory(), moved: make(chan struct{}), work: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
+	}
+}
+
+func (d *delegations) logConfig(l *logOf, session, number uint64) delegate.Config {
+	cfg := delegate.Config{Partition: l.id, Session: session, Number: number, Keys: l.store}
+	if d.journal != nil {
+		cfg.Record = func(number uint64, op *delegation.Op, r *meta.Result) { d.record(l, number, op, r) }
+	}
+	return cfg
+}
+
+// begin adds a log. The caller holds mu.
+func (d *delegations) begin(l *logOf) {
+	d.last[l.log.Session()] = l.log.Number()
+	d.logs[l.id] = l
+	d.held.Add(1)
+	d.router.Go(func(life context.Context) { d.send(life, l) })
 }
 
 // lose ends a log without its pending operations (L4).
@@ -165,10 +190,11 @@ func (d *delegations) drop(l *logOf, reason string) {
 	if len(lost) == 0 {
 		return
 	}
-	d.losses.Add(1)
 	d.counts.lost.Add(uint64(len(lost)))
-	d.cfg.Logger.Error("changes that programs have made are lost: they were not ordered; the next fsync of each open file, and globalfs sync, report EIO",
-		"partition", l.id, "changes", len(lost), "reason", reason, "first", describe(lost))
+	x := Loss{When: time.Now(), Partition: l.id, Changes: len(lost), Reason: reason, Names: describe(lost)}
+	d.losses.add(x, lost)
+	d.cfg.Logger.Error("changes that programs have made are lost: they were not ordered; fsync and close of each file and directory concerned that is open, and globalfs sync, report EIO",
+		"partition", x.Partition, "changes", x.Changes, "reason", reason, "first", x.Names)
 }
 
 // free begins another log of the session of a lost one at the partition, if the session is open: then the
@@ -177,10 +203,18 @@ func (d *delegations) free(l *logOf) {
 	session := l.log.Session()
 	d.last[session] = max(d.last[session], l.log.Number()) + 1
 	x := delegate.Beginning(d.last[session])
+	id := journal.ID{Partition: l.id, Session: session, Number: x.Log}
+	d.journal.Begin(id) // if this process dies, the next one does this again
 	d.router.Go(func(life context.Context) {
 		c := meta.Command{Op: meta.OpBatch, Data: x.Append(nil)}
-		if _, err := d.router.Update(life, &c, route.Partition(l.id).Under(session)); err != nil {
+		_, err := d.router.Update(life, &c, route.Partition(l.id).Under(session))
+		if err != nil && life.Err() == nil {
 			d.notice("free", "directories that this mount has held cannot be returned: their partition ends that when another mount needs them", "partition", l.id, "error", err)
+		}
+		if err == nil || life.Err() == nil {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.journal.End(id)
 		}
 	})
 }
@@ -188,6 +222,7 @@ func (d *delegations) free(l *logOf) {
 // end removes a log. The caller holds mu.
 func (d *delegations) end(l *logOf) {
 	l.ended = true
+	d.journal.End(idOf(l))
 	d.freed.Add(1)
 	delete(d.logs, l.id)
 	d.held.Add(-1)
@@ -204,14 +239,4 @@ func (d *delegations) release(ops []delegation.Op) {
 			d.router.DropBlock(b.ID)
 		}
 	}
-}
-
-// describe names some operations.
-func describe(ops []delegation.Op) (names []string) {
-	for i := range ops {
-		if c := &ops[i].Command; c.Name != "" && len(names) < maxNamed {
-			names = append(names, c.Name)
-		}
-	}
-	return names
 }

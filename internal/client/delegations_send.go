@@ -127,6 +127,7 @@ func (d *delegations) acknowledge(life context.Context, l *logOf, x *delegation.
 		return true
 	}
 	ops, on := l.log.Acknowledge(done)
+	d.journal.Acknowledge(idOf(l), l.log.Acknowledged())
 	over = l.log.Landed(x)
 	d.release(ops)
 	if slices.ContainsFunc(ops, func(o delegation.Op) bool { return o.Return != 0 }) || l.log.Len() == 0 {

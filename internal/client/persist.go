@@ -56,13 +56,11 @@ func (c *Persister) Finish() {
 }
 
 // Losses counts the events in which answered and not yet persisted updates of this client may have been lost.
-func (c *Persister) Losses() uint64 {
-	n := c.router.Losses()
-	if d := c.router.delegations; d != nil {
-		n += d.losses.Load()
-	}
-	return n
-}
+func (c *Persister) Losses() uint64 { return c.router.Losses() + c.losses.events() }
+
+// LossesOf counts those of these events that concern a file or directory. It is 0 for a mount that has lost
+// nothing.
+func (c *Persister) LossesOf(ino posix.Ino) uint64 { return c.router.Losses() + c.losses.of(ino) }
 
 // Drain returns when all changes that were answered are ordered.
 func (c *Persister) Drain(ctx context.Context) error {
@@ -74,6 +72,12 @@ func (c *Persister) Holds(ino posix.Ino) bool { return c.router.delegations.cove
 
 // Delegates reports whether the client may hold inodes exclusively.
 func (c *Persister) Delegates() bool { return c.router.delegations != nil }
+
+// Outlived reports whether the client has a Journal, and so uses the names of requests (WithRequest).
+func (c *Persister) Outlived() bool {
+	d := c.router.delegations
+	return d != nil && d.journal != nil
+}
 
 // GiveBack is Drain, and the client then holds no directory.
 func (c *Persister) GiveBack(ctx context.Context) error {

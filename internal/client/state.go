@@ -21,6 +21,7 @@ type State struct {
 	Partitions []route.PartitionState `json:"partitions,omitempty"` // those with content, by id
 	Tickets    string                 `json:"tickets,omitempty"`    // for inodes, see route.State; older versions have none
 	Streams    []StreamState          `json:"streams,omitempty"`    // an older client does not continue them
+	Losses     *LossState             `json:"losses,omitempty"`     // nor these
 }
 
 // stateFormat increases when an older client would misread a State.
@@ -81,7 +82,7 @@ func (c *Client) snapshot(running bool) *State {
 			s.Partitions = append(s.Partitions, of)
 		}
 	}
-	s.Streams = c.leases.streams()
+	s.Streams, s.Losses = c.leases.streams(), c.losses.state(c.router.Losses())
 	s.Seen = c.Proofs().Token() // last: it covers the rest
 	return s
 }
@@ -96,5 +97,7 @@ func (cfg *Config) resumed() (*route.State, error) {
 		return nil, fmt.Errorf("client: the state to resume is of a cluster made at %q, this one was made at %q: mount the same cluster",
 			s.Cluster, cfg.Cluster.Identity())
 	}
-	return &route.State{Seen: s.Seen, Running: s.Running, Partitions: s.Partitions, Tickets: s.Tickets}, nil
+	return &route.State{
+		Seen: s.Seen, Running: s.Running, Partitions: cfg.Journal.sessions(s.Partitions), Tickets: s.Tickets,
+	}, nil
 }

@@ -226,6 +226,7 @@ type ClientConfig struct {
 	Hard         bool // see client.Config, like
 	CacheNames   bool
 	Delegate     bool
+	Journal      client.Journal // client.Config.Journal
 	Resume       *client.State
 	Timeout      time.Duration
 }
@@ -238,7 +239,7 @@ func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 	}
 	return attach.New(attach.Config{
 		Cluster: plan, Region: cfg.Region, Caller: transport.Dial(a.network), Objects: cfg.Objects,
-		CacheBytes: cfg.CacheBytes, Disk: cfg.Disk, DiskFar: cfg.DiskFar, Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: a.cfg.Logger,
+		CacheBytes: cfg.CacheBytes, Disk: cfg.Disk, DiskFar: cfg.DiskFar, Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Journal: cfg.Journal, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: a.cfg.Logger,
 	})
 }
 

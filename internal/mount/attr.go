@@ -55,7 +55,7 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 }
 
 func (f *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
-	ctx, end := f.waits.changing(cancel)
+	ctx, end := f.waits.changing(cancel, in.Unique)
 	defer end()
 	set, wanted := setAttr(in)
 	a, kept, err := f.written.keepAttr(ctx, &in.InHeader, set, &wanted, f.cacheTime)

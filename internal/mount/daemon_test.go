@@ -40,6 +40,7 @@ type role struct {
 	FailAt  string // where it ends instead: see runDaemon
 	Hold    bool   // it holds the mount, and starts daemons that serve it
 	PID     string // where each daemon adds its process id, in a line
+	Holding bool   // it holds directories, with a journal that the holder keeps
 }
 
 const roleVariable = "GLOBALFS_TEST_DAEMON"
@@ -79,6 +80,12 @@ func runDaemon(r *role) error {
 	keeper, handed, err := serve.Held()
 	if err != nil {
 		return err
+	}
+	if cfg.Delegate = r.Holding; r.Holding && keeper != nil {
+		cfg.CacheNames = true
+		if cfg.Journal, err = Journal(keeper); err != nil {
+			return err
+		}
 	}
 	m, c, err := r.serve(cfg, logger, handed)
 	if err != nil {

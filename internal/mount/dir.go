@@ -104,14 +104,14 @@ func (f *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 		return status(err)
 	}
 	out.Fh = f.listings.add()
-	f.persister.open(descriptor{number: out.Fh, directory: true})
+	f.persister.open(descriptor{number: out.Fh, directory: true}, ino(&in.InHeader))
 	return fuse.OK
 }
 
 // ReleaseDir undoes OpenDir.
 func (f *fileSystem) ReleaseDir(in *fuse.ReleaseIn) {
 	f.client.Release(ino(&in.InHeader))
-	f.persister.close(descriptor{number: in.Fh, directory: true})
+	f.persister.forget(descriptor{number: in.Fh, directory: true})
 	f.listings.remove(in.Fh)
 }
 

@@ -15,7 +15,7 @@ import (
 // Create makes a file that the kernel has not found. If another mount was faster, the kernel must look the
 // name up again and check the permissions of the existing file: ESTALE makes it do so.
 func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
-	ctx, end := f.waits.changing(cancel)
+	ctx, end := f.waits.changing(cancel, in.Unique)
 	defer end()
 	a, err := f.client.Create(ctx, cred(&in.InHeader), at(&in.InHeader, name), posix.Mode(in.Mode), meta.Exclusive)
 	f.notices.changed(ino(&in.InHeader))
@@ -23,7 +23,7 @@ func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name stri
 		err = posix.ESTALE
 	}
 	out.Fh = f.files.Add(1)
-	f.persister.open(descriptor{number: out.Fh})
+	f.persister.open(descriptor{number: out.Fh}, a.Ino)
 	if err == nil {
 		f.written.created(&a, out.Fh)
 	}
@@ -42,7 +42,7 @@ func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 		return status(err)
 	}
 	out.Fh = f.files.Add(1)
-	f.persister.open(descriptor{number: out.Fh})
+	f.persister.open(descriptor{number: out.Fh}, a.Ino)
 	f.written.open(a.Ino, out.Fh)
 	if in.Flags&unix.O_TRUNC != 0 {
 		_ = f.written.settleToChange(ctx, ino(&in.InHeader)) // its content is removed
@@ -69,7 +69,7 @@ func (f *fileSystem) open(ctx context.Context, in *fuse.OpenIn) (posix.Attr, err
 
 // truncate does the rest of open(O_TRUNC).
 func (f *fileSystem) truncate(cancel <-chan struct{}, in *fuse.OpenIn, handle uint64) fuse.Status {
-	ctx, end := f.waits.changing(cancel)
+	ctx, end := f.waits.changing(cancel, in.Unique)
 	defer end()
 	set := meta.SetSize
 	if in.Mode&fuse.OPEN_KILL_SUIDGID != 0 {
@@ -85,7 +85,7 @@ func (f *fileSystem) truncate(cancel <-chan struct{}, in *fuse.OpenIn, handle ui
 
 func (f *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	f.endFileLocks(ino(&in.InHeader), in.Fh)
-	f.persister.close(descriptor{number: in.Fh})
+	f.persister.forget(descriptor{number: in.Fh})
 	if f.client.Delegates() { // close has not waited for the content, which needs the inode
 		f.written.after(ino(&in.InHeader), func() { f.client.Release(ino(&in.InHeader)) })
 		f.written.release(ino(&in.InHeader), in.Fh)
@@ -119,7 +119,7 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (
 // the wrong place, but also a wrong size. So it drops these pages when it asks for attributes before the next
 // read (AUTO_INVAL_DATA). Pages of a shared mapping come without O_APPEND.
 func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
-	ctx, end := f.waits.changing(cancel)
+	ctx, end := f.waits.changing(cancel, in.Unique)
 	defer end()
 	switch kept, err := f.written.keep(ctx, in, data); {
 	case err != nil:
@@ -161,7 +161,7 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte
 }
 
 func (f *fileSystem) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
-	ctx, end := f.waits.changing(cancel)
+	ctx, end := f.waits.changing(cancel, in.Unique)
 	defer end()
 	if err := f.written.settleToChange(ctx, ino(&in.InHeader)); err != nil {
 		return status(err)

@@ -24,6 +24,8 @@ type Info struct {
 	Links   uint32   `json:"links"`
 	Copies  int      `json:"copies"`            // of each block, in each region of the partition
 	Content *Content `json:"content,omitempty"` // of a regular file
+	// Holding is of the whole mount; nil: it holds no directories.
+	Holding *client.Holding `json:"holding,omitempty"`
 }
 
 // Content is the places of the bytes of a file.
@@ -71,6 +73,10 @@ func (f inspector) info(ctx context.Context, i posix.Ino) (*Info, error) {
 		return nil, err
 	}
 	info.Mode, info.Size, info.Used, info.Links = uint32(a.Mode), a.Size, a.Bytes, a.Nlink
+	if f.client.Delegates() {
+		h := f.client.Holding()
+		info.Holding = &h
+	}
 	if a.Mode.IsRegular() {
 		info.Content, err = f.content(ctx, i)
 	}

@@ -55,7 +55,7 @@ func (f *fileSystem) lock(cancel <-chan struct{}, in *fuse.LkIn, ask func(contex
 	r := lockRequest(in)
 	o := lockOwner{file: in.Fh, owner: r.Owner, flock: r.Flock}
 	if r.Unlock {
-		ctx, end := f.waits.changing(cancel)
+		ctx, end := f.waits.changing(cancel, in.Unique)
 		defer end()
 		if err := f.written.settleLocked(ctx, f.client, r.Ino); err != nil {
 			return status(err)
@@ -114,9 +114,12 @@ func lockRequest(in *fuse.LkIn) client.LockRequest {
 // whichever descriptor they were taken through. Content that was written to the file is ordered before,
 // unless the client holds the file exclusively, and content of all files if there are locks.
 func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
-	ctx, end := f.waits.changing(cancel)
+	ctx, end := f.waits.changing(cancel, in.Unique)
 	defer end()
 	err := f.written.close(ctx, ino(&in.InHeader), in.Fh, f.client.Holds(ino(&in.InHeader)))
+	if lost := f.persister.close(&in.InHeader, descriptor{number: in.Fh}); lost != nil {
+		err = lost
+	}
 	f.locks.flush(ino(&in.InHeader), in.Fh)
 	f.endLocks(ino(&in.InHeader), f.locks.ofProcess(ino(&in.InHeader), in.LockOwner))
 	return status(err)

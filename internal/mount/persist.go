@@ -9,6 +9,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/mount/serve"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -35,13 +36,13 @@ func (f *fileSystem) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Sta
 
 // persister makes the servers write to their disks. It knows the descriptors that got an error for a possible
 // loss of acknowledged updates. As with files on a disk, each descriptor gets EIO once for each loss after
-// its open.
+// its open that concerns its file or directory; and the mount gets it once for each loss.
 type persister struct {
 	client *client.Client
 	waits  *waits
 
 	mu   sync.Mutex
-	told map[descriptor]uint64 // GUARDED_BY mu; losses that the descriptor need not report any more, if any
+	told map[descriptor]uint64 // GUARDED_BY mu; losses that the descriptor need not report any more, if any; of other processes, too
 }
 
 // descriptor is an open file or directory; the zero value: the mount.
@@ -54,10 +55,21 @@ func (p *persister) fsync(cancel <-chan struct{}, h *fuse.InHeader, d descriptor
 	ctx, end := p.waits.reading(cancel)
 	defer end()
 	err := p.client.Persist(ctx, ino(h))
-	if p.tell(d, p.client.Losses()) {
+	if p.tell(d, p.client.LossesOf(ino(h))) {
 		return posix.EIO
 	}
 	return err
+}
+
+// close returns EIO if the descriptor has not reported a loss. That does not count as reported: a duplicate
+// of the descriptor, which fsync is called for, may be open.
+func (p *persister) close(h *fuse.InHeader, d descriptor) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.client.LossesOf(ino(h)) != p.told[d] {
+		return posix.EIO
+	}
+	return nil
 }
 
 // Synced is the answer of XattrSync.
@@ -79,9 +91,9 @@ func (p *persister) syncAll(ctx context.Context) ([]byte, error) {
 	return json.Marshal(Synced{Partitions: len(p.client.Cluster().Partitions), Seconds: time.Since(began).Seconds()})
 }
 
-// open records that a descriptor was opened.
-func (p *persister) open(d descriptor) {
-	if count := p.client.Losses(); count > 0 {
+// open records that a descriptor of an inode was opened.
+func (p *persister) open(d descriptor, ino posix.Ino) {
+	if count := p.client.LossesOf(ino); count > 0 {
 		p.tell(d, count)
 	}
 }
@@ -97,9 +109,28 @@ func (p *persister) tell(d descriptor, count uint64) bool {
 	return true
 }
 
-// close forgets a descriptor.
-func (p *persister) close(d descriptor) {
+// forget forgets a descriptor.
+func (p *persister) forget(d descriptor) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.told, d)
+}
+
+// state returns what was told, for another process.
+func (p *persister) state() (all []serve.Told) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for d, count := range p.told {
+		all = append(all, serve.Told{File: d.number, Directory: d.directory, Losses: count})
+	}
+	return all
+}
+
+// adopt continues from the state of another process.
+func (p *persister) adopt(all []serve.Told) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range all {
+		p.told[descriptor{t.File, t.Directory}] = t.Losses
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/client/journal"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/mount/serve"
 )
@@ -17,6 +18,15 @@ func ClientState(handed *serve.Handed) (*client.State, error) {
 		return nil, err
 	}
 	return client.DecodeState(s.Client)
+}
+
+// Journal opens the memory in which the client keeps what it has answered and the servers have not ordered.
+func Journal(keeper *serve.Keeper) (client.Journal, error) {
+	memory, err := keeper.Memory(journal.Size)
+	if err != nil {
+		return client.Journal{}, err
+	}
+	return client.OpenJournal(memory)
 }
 
 // Connect implements serve.FileSystem.
@@ -91,6 +101,7 @@ func (f *fileSystem) Adopt(s *serve.State) error {
 func (f *fileSystem) fill(s *serve.State, of *client.State) (err error) {
 	s.Running, s.Files, s.Listings = of.Running, f.files.Load(), f.listings.count()
 	s.Refused, s.Holders, s.Lost = f.retries.threads(), f.locks.state(), f.written.lost()
+	s.Told = f.persister.state()
 	s.Client, err = json.Marshal(of)
 	return err
 }
@@ -114,6 +125,7 @@ func (f *fileSystem) adopt(s *serve.State) {
 		f.locks.adopt(&s.Holders[i])
 	}
 	f.written.adopt(s.Lost)
+	f.persister.adopt(s.Told)
 	f.notices.before = time.Now().Add(trustTime + trustSlack)
 }
 

@@ -14,6 +14,7 @@ const patience = 2 * time.Second
 // waits makes the contexts in which requests wait for the cluster.
 type waits struct {
 	hard    bool
+	named   bool            // contexts name their requests
 	life    context.Context // ends with the mount
 	abandon context.CancelCauseFunc
 	pauses  atomic.Pointer[pausing]
@@ -27,7 +28,7 @@ type pausing struct {
 }
 
 func newWaits(c *client.Client) *waits {
-	w := &waits{hard: c != nil && c.Hard()}
+	w := &waits{hard: c != nil && c.Hard(), named: c != nil && c.Outlived()}
 	w.life, w.abandon = context.WithCancelCause(context.Background())
 	w.goOn()
 	return w
@@ -61,13 +62,20 @@ func (w *waits) until(cancel <-chan struct{}) (ctx context.Context, end context.
 
 // changing is the context of a request that changes something. On a soft mount it ends only with the mount,
 // and the client's timeout bounds the request. On a hard mount it also ends some time after cancel is closed.
-// The caller calls end.
-func (w *waits) changing(cancel <-chan struct{}) (ctx context.Context, end context.CancelFunc) {
-	if !w.hard {
-		return w.life, func() {}
+// The request has the number unique of the kernel. The caller calls end.
+func (w *waits) changing(cancel <-chan struct{}, unique uint64) (ctx context.Context, end context.CancelFunc) {
+	ctx = w.life
+	if w.named {
+		ctx = client.WithRequest(ctx, unique&^resent)
 	}
-	return after(w.life, cancel, patience)
+	if !w.hard {
+		return ctx, func() {}
+	}
+	return after(ctx, cancel, patience)
 }
+
+// resent is set in the number of a request that the kernel sends again (FUSE_UNIQUE_RESEND).
+const resent = 1 << 63
 
 // after is a context that ends a while after cancel is closed.
 func after(parent context.Context, cancel <-chan struct{}, while time.Duration) (ctx context.Context, end context.CancelFunc) {

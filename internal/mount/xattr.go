@@ -62,7 +62,7 @@ func (f *fileSystem) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, name 
 		defer end()
 		return status(f.setGC(ctx, &in.InHeader, string(data)))
 	}
-	ctx, end := f.waits.changing(cancel)
+	ctx, end := f.waits.changing(cancel, in.Unique)
 	defer end()
 	switch {
 	case isControl(name):
@@ -81,7 +81,7 @@ func (f *fileSystem) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, name 
 }
 
 func (f *fileSystem) RemoveXAttr(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
-	ctx, end := f.waits.changing(cancel)
+	ctx, end := f.waits.changing(cancel, header.Unique)
 	defer end()
 	switch {
 	case name == XattrRegion || name == XattrPlace:

@@ -24,6 +24,7 @@ type part struct {
 	vector    ask.Vector
 	short     bool
 	backup    string // the backup with the state; empty: a log counts
+	newborn   bool   // the state is the first one
 	members   []Member
 	decisions map[multicast.MessageID]cross.Decision
 }
@@ -80,7 +81,10 @@ func (s *Salvage) readPartition(ctx context.Context, p *topology.Partition) (_ *
 			}
 		}
 	}
-	if winner == nil {
+	switch {
+	case winner == nil && p.State == topology.PartitionStarted:
+		return x, s.readNewborn(p, x)
+	case winner == nil:
 		return x, s.readBackup(ctx, p, x)
 	}
 	x.keys, x.members[best].Chosen, x.short = winner.Keys, true, !remember(logs, good)
@@ -106,6 +110,21 @@ func (s *Salvage) readBackup(ctx context.Context, p *topology.Partition, x *part
 	x.short, x.backup = true, m.ID
 	x.vector, err = cross.StoredVector(x.keys)
 	return err
+}
+
+// readNewborn makes the first state of a partition without a survivor that was being added. The cluster needs
+// it: its number may be known to other partitions.
+func (s *Salvage) readNewborn(p *topology.Partition, x *part) error {
+	dir := filepath.Join(s.scratch, "newborn")
+	if err := os.MkdirAll(filepath.Join(dir, daemon.PartitionDir(p.ID)), 0o700); err != nil {
+		return err
+	}
+	first, err := server.OpenRemains(s.plan, p.ID, 0, dir, dir)
+	if err != nil {
+		return err
+	}
+	x.keys, x.vector, x.short, x.newborn = first.Keys, first.Replica.Vector(), true, true
+	return first.Keys.Commit(true)
 }
 
 func whyMissing(members []Member) (all string) {
@@ -137,6 +156,9 @@ func (s *Salvage) openReplica(p *topology.Partition, index int) (*server.Remains
 	process, err := from.Process(p.ID)
 	if err != nil {
 		return nil, err
+	}
+	if process == 0 {
+		return nil, fmt.Errorf("%s has no replica of the partition", from.Dir)
 	}
 	if process != r.Process {
 		return nil, fmt.Errorf("%s has process %d, and not process %d: its disk was lost before", from.Dir, process, r.Process)

@@ -16,6 +16,7 @@ import (
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/dev"
+	"github.com/globalfs/globalfs/internal/durable"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/wal"
@@ -200,4 +201,46 @@ func TestStateFromABackup(t *testing.T) {
 	require.ErrorContains(t, err, "are of different clusters")
 	_, err = opened(t, Options{Dirs: []string{where}})
 	require.ErrorContains(t, err, "is neither the data directory of a server nor holds one")
+}
+
+// A partition that was being added, and has no replica left, begins empty: no backup has it.
+func TestNewbornPartition(t *testing.T) {
+	dir := stopped(t, 3)
+	added := func(state topology.PartitionState) {
+		for _, name := range []string{"westa", "westb", "westc"} {
+			server, unlock, err := daemon.ReadStopped(filepath.Join(dir, name))
+			require.NoError(t, err)
+			if len(server.Spec.Added) == 0 {
+				_, err = server.Spec.AddPartition(server.Plan, "west", nil)
+				require.NoError(t, err)
+			}
+			server.Spec.Advance(state)
+			server.Spec.Version++
+			require.NoError(t, durable.WriteCopied(filepath.Join(server.Dir, "cluster.yaml"), server.Spec.YAML()))
+			require.NoError(t, unlock())
+		}
+	}
+	added(topology.PartitionStarted)
+	s, err := opened(t, Options{Dirs: []string{dir}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"/west#2"}, s.Statement.Short())
+	require.Empty(t, s.Statement.Changes)
+	require.Contains(t, s.Statement.Partitions[2].Members[0].Missing, "has no replica of the partition")
+	var text bytes.Buffer
+	s.Statement.Print(&text)
+	require.Contains(t, text.String(), "partition 2 (/west#2): MAY LOSE UPDATES")
+	require.Contains(t, text.String(), "the partition was being added, and begins empty")
+	repository, err := backup.OpenDirectory(t.TempDir(), true)
+	require.NoError(t, err)
+	m, err := repository.Create(t.Context(), s, backup.Options{})
+	require.NoError(t, err)
+	require.Len(t, m.Partitions, 3)
+	report, err := repository.Verify(t.Context(), m.ID, backup.Options{})
+	require.NoError(t, err)
+	require.Empty(t, report.Problems)
+	require.NoError(t, s.Close())
+
+	added(topology.PartitionActive) // directories may be in it
+	_, err = opened(t, Options{Dirs: []string{dir}})
+	require.ErrorContains(t, err, "partition 2 (/west#2): none of its replicas can be read: --lost-from REPOSITORY")
 }

@@ -31,8 +31,9 @@ type Partition struct {
 	ID      uint16    `json:"id"`
 	Path    string    `json:"path"`
 	Members []Member  `json:"members"`
-	Short   bool      `json:"short"`            // it has no majority, and entries may be lost
-	Backup  string    `json:"backup,omitempty"` // without a survivor: the backup that has the state
+	Short   bool      `json:"short"`             // it has no majority, and entries may be lost
+	Backup  string    `json:"backup,omitempty"`  // without a survivor: the backup that has the state
+	Newborn bool      `json:"newborn,omitempty"` // without a survivor: it was being added, and begins empty
 	Entries uint64    `json:"entries"`
 	Last    time.Time `json:"last_entry"` // by the clock of the server that proposed the entry
 	// Seen is the number of entries that other partitions have provably seen beyond Entries: at least as many
@@ -54,7 +55,7 @@ func (s *Statement) Short() (paths []string) {
 func (s *Salvage) state() error {
 	s.Statement = Statement{Cluster: s.name, Identity: string(s.plan.Identity())}
 	for i, x := range s.parts {
-		p := Partition{ID: uint16(i), Path: s.plan.Partitions[i].Path, Members: x.members, Short: x.short, Backup: x.backup}
+		p := Partition{ID: uint16(i), Path: s.plan.Partitions[i].Path, Members: x.members, Short: x.short, Backup: x.backup, Newborn: x.newborn}
 		own := x.vector.Of(p.ID)
 		p.Entries = own.Count
 		at, err := replica.LastTime(x.keys)
@@ -114,9 +115,12 @@ func (s *Statement) Print(out io.Writer) {
 			fmt.Fprintf(out, "  %s\n", m.String())
 		}
 		fmt.Fprintf(out, "  the state has %d entries, the last one of %s\n", p.Entries, p.Last.Format(time.RFC3339))
-		if p.Backup != "" {
+		switch {
+		case p.Newborn:
+			fmt.Fprintf(out, "  no replica is left: the partition was being added, and begins empty%s\n", atLeast(p.Seen))
+		case p.Backup != "":
 			fmt.Fprintf(out, "  no replica is left: the state is that of backup %s; all later updates are lost%s\n", p.Backup, atLeast(p.Seen))
-		} else if p.Short {
+		case p.Short:
 			fmt.Fprintf(out, "  it may lack all entries that only the missing replicas have acknowledged%s\n", atLeast(p.Seen))
 		}
 	}

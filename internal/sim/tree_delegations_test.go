@@ -31,6 +31,7 @@ const (
 	foreignWaited   treeMark = "an update of another client was executed after a return"
 	foreignPrefix   treeMark = "another client read a state before the end of the log"
 	holderCrashed   treeMark = "a client lost a log with operations that were not acknowledged"
+	holderRevived   treeMark = "a client died, and the next one sent operations of its log"
 	holderExpired   treeMark = "the session of a client with a log ended"
 	revokedGrant    treeMark = "a log stopped because a directory was revoked"
 	crossedIntoHeld treeMark = "a command of several partitions took a file out of a held directory"
@@ -45,7 +46,7 @@ func TestTreeDelegations(t *testing.T) {
 		r := treeRun(seed, treeSetup{holders: h})
 		return h.judge(r, reach)
 	})
-	reach.require(t, workedInLog, batchAgain, severalBatches, batchEarly, heardRecall, foreignWaited, foreignPrefix, holderCrashed, crossedIntoHeld)
+	reach.require(t, workedInLog, batchAgain, severalBatches, batchEarly, heardRecall, foreignWaited, foreignPrefix, holderCrashed, holderRevived, crossedIntoHeld)
 }
 
 // TestTreeDelegationsExpire: sessions end, and clients are silent until their directories are revoked.
@@ -78,8 +79,9 @@ type holder struct {
 	number  uint64
 	deaf    bool // it does not hear recalls, and sends nothing
 	made    int
-	unheard bool          // it has asked for a directory without waiting for the answer
-	waiting []func() bool // callers that wait for the log: true: it is over
+	acked   []delegation.Op // of the log, acknowledged last
+	unheard bool            // it has asked for a directory without waiting for the answer
+	waiting []func() bool   // callers that wait for the log: true: it is over
 }
 
 func (h *holder) session() uint64 { return h.c.session[heldPartition] }
@@ -121,7 +123,36 @@ func (h *holder) begin() {
 	if err != nil {
 		h.c.stop("log: %v", err)
 	}
-	h.log, h.history = log, h.all.newHistory()
+	h.log, h.history, h.acked = log, h.all.newHistory(), nil
+}
+
+// revive continues the log as the next process of a client that has died does, with the operations that the
+// journal has: those that are not acknowledged and, if it has died before it noted the last acknowledgement,
+// those of this one. A batch may be under way.
+func (h *holder) revive() {
+	ops, first := h.log.Pending(), h.log.Acknowledged()+1
+	if h.c.pick(2) == 0 {
+		ops, first = append(slices.Clone(h.acked), ops...), first-uint64(len(h.acked))
+		h.history.acknowledged -= len(h.acked)
+	}
+	if len(ops) > 0 {
+		h.c.run.reach[holderRevived]++
+	}
+	if slices.ContainsFunc(ops, func(o delegation.Op) bool { return h.all.isAdopted(o.Command.Ino) }) {
+		h.c.run.reach[revivedAdopted]++
+	}
+	cfg := delegate.Config{Partition: heldPartition, Session: h.session(), Number: h.number, Keys: kv.NewMemory()}
+	log, err := delegate.Restore(cfg, first, ops)
+	if err != nil {
+		h.c.stop("log: %v", err)
+	}
+	h.log, h.acked = log, nil
+	h.drain()
+	if h.log == log {
+		h.begin()
+		h.free()
+		h.wake()
+	}
 }
 
 // lose drops the log with the operations that are not acknowledged, and begins another one.
@@ -240,6 +271,9 @@ func (h *holder) fly(log *delegate.Log, history *logHistory, x delegation.Batch)
 		}
 		ops, on := log.Acknowledge(&done)
 		history.acknowledged += len(ops)
+		if len(ops) > 0 {
+			h.acked = ops
+		}
 		switch {
 		case !on:
 			h.all.stopped(h, &done)
@@ -322,6 +356,8 @@ func (h *holder) operate() {
 			c.run.reach[holderCrashed]++
 		}
 		h.lose()
+	case h.all.crashes && n < 6:
+		h.revive()
 	case h.all.silent && n < 4:
 		h.deaf = true
 		c.pause(c.run.net.between(2*time.Second, 14*time.Second))

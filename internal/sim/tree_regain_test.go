@@ -21,6 +21,8 @@ const (
 	regainUnheard treeMark = "a client asked for a directory, and did not wait for the answer"
 	workedInVain  treeMark = "a client worked in a directory that was revoked and given to another one"
 	usedAdopted   treeMark = "an operation on a file of a directory that existed was answered from a log"
+	// The next client has no copy of the directory.
+	revivedAdopted treeMark = "a client died, and the next one sent operations in a directory that existed"
 )
 
 // TestTreeDelegationsRegain: clients return directories, and get them and those of others. Replicas and
@@ -33,7 +35,7 @@ func TestTreeDelegationsRegain(t *testing.T) {
 		r := treeRun(seed, treeSetup{holders: h})
 		return h.judge(r, reach)
 	})
-	reach.require(t, workedInLog, heardRecall, foreignWaited, foreignPrefix, regained, regainedOther, regainRefused, regainUnheard, usedAdopted)
+	reach.require(t, workedInLog, heardRecall, foreignWaited, foreignPrefix, regained, regainedOther, regainRefused, regainUnheard, usedAdopted, revivedAdopted)
 }
 
 // TestTreeDelegationsRegainExpire: sessions end, and clients are silent until their directories are revoked.
@@ -162,6 +164,12 @@ func (h *holder) worked(dir *heldDir, command *meta.Command) {
 	if dir.adopted && command.Op != meta.OpMknod && h.log.Covers(command.Ino) {
 		h.c.run.reach[usedAdopted]++
 	}
+}
+
+// isAdopted reports whether an inode is a directory that existed when its holder got it.
+func (t *treeHolders) isAdopted(ino posix.Ino) bool {
+	dir := t.dirs[ino]
+	return dir != nil && dir.adopted
 }
 
 // base has the names of a directory when a log has got it.

@@ -54,6 +54,7 @@ var floors = map[string]int{
 
 	"internal/client/lease":    3,
 	"internal/client/delegate": 3,
+	"internal/client/journal":  3,
 
 	"internal/cross": 4,
 	"internal/reads": 4,

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,6 +78,51 @@ func TestDelegate(t *testing.T) {
 	_ = unix.Unmount(dir, unix.MNT_DETACH) // the dead mount, unless the process had ended it
 	code, said = c.ranAs(t, "globalfs", "umount", other)
 	require.Zero(t, code, said)
+}
+
+// The process that serves a supervised mount is killed while it holds directories and a program works there.
+// The program notices nothing, and both mounts show what it has done.
+func TestDelegateSupervised(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	dir, other := t.TempDir(), t.TempDir()
+	t.Cleanup(func() {
+		_ = unix.Unmount(dir, unix.MNT_FORCE|unix.MNT_DETACH) // of a failed test
+		_ = unix.Unmount(other, unix.MNT_DETACH)
+	})
+	at := []string{"--certs", c.Certs(), "--region", "east"}
+	code, said := c.ranAs(t, "globalfs", append([]string{"mount", c.Address("easta") + ":/east", dir, "--delegate", "--supervise"}, at...)...)
+	require.Zero(t, code, said)
+	code, said = c.ranAs(t, "globalfs", append([]string{"mount", c.Address("easta") + ":/east", other}, at...)...)
+	require.Zero(t, code, said)
+	var restored uint64
+	for round := range 4 { // a holder gives up at the fifth death within a minute each
+		top := filepath.Join(dir, fmt.Sprint("t", round))
+		require.NoError(t, os.Mkdir(top, 0o755))
+		h := holding(t, dir)
+		require.Positive(t, h.Directories)
+		var killed atomic.Bool
+		time.AfterFunc(time.Duration(20+rand.IntN(200))*time.Millisecond, func() {
+			_ = unix.Kill(h.PID, unix.SIGKILL)
+			killed.Store(true)
+		})
+		for i := 0; !killed.Load(); i++ {
+			fill(t, filepath.Join(top, fmt.Sprint(i)), 20)
+		}
+		now := holding(t, dir)
+		require.NotEqual(t, h.PID, now.PID)
+		require.Zero(t, now.Lost)
+		restored += now.Restored
+	}
+	code, said = c.ranAs(t, "globalfs", "sync", dir)
+	require.Zero(t, code, said)
+	require.Eventually(t, func() bool { return len(tree(t, other)) == len(tree(t, dir)) }, 30*time.Second, 10*time.Millisecond)
+	require.Equal(t, tree(t, dir), tree(t, other))
+	t.Logf("%d changes were answered by a process that was killed, and ordered by the next one", restored)
+	for _, d := range []string{dir, other} {
+		code, said = c.ranAs(t, "globalfs", "umount", d)
+		require.Zero(t, code, said)
+	}
 }
 
 // fill makes a directory with files, some of which get other names, modes and times, or are removed.

@@ -26,6 +26,8 @@ type Config struct {
 	Session   uint64
 	Number    uint64    // of the log: above those of all earlier logs of the session
 	Keys      meta.Keys // of the copy; empty
+	// Record is called with each appended operation, its number and its outcome. Nil: it is not needed.
+	Record func(number uint64, op *delegation.Op, r *meta.Result)
 }
 
 // Log is the log with the copy. It has one owner.
@@ -40,6 +42,8 @@ type Log struct {
 	bytes   int    // of ops
 	changes uint64 // executed in the copy
 	asked   uint64 // requests for existing directories
+
+	restored bool // the copy does not have the changes of ops
 
 	unknown map[posix.Ino]bool // directories that were returned before the answer to their making came
 }
@@ -96,7 +100,9 @@ func (l *Log) Covers(ino posix.Ino) bool {
 
 // Knows reports whether an operation that is not acknowledged may have changed an inode: a replica may not
 // have its state.
-func (l *Log) Knows(ino posix.Ino) bool { return len(l.ops) > 0 && meta.Has(l.machine, ino) }
+func (l *Log) Knows(ino posix.Ino) bool {
+	return len(l.ops) > 0 && (l.restored || meta.Has(l.machine, ino))
+}
 
 // Query answers a query of covered objects; false: a replica must be asked.
 func (l *Log) Query(c *meta.Command) (r meta.Result, ok bool) {
@@ -163,11 +169,14 @@ func (l *Log) Update(c *meta.Command) (r meta.Result, outcome Outcome) {
 		return r, Refused
 	}
 	l.table.Save()
-	l.append(op)
+	l.append(op, &r)
 	return r, Logged
 }
 
-func (l *Log) append(op delegation.Op) {
+func (l *Log) append(op delegation.Op, r *meta.Result) {
+	if l.cfg.Record != nil {
+		l.cfg.Record(l.Last()+1, &op, r)
+	}
 	p := pending{Op: op, size: opCost + len(op.Command.Data) + len(op.Command.Name) + len(op.Command.NewName) + 24*len(op.Command.Blocks)}
 	l.ops = append(l.ops, p)
 	l.bytes += p.size
@@ -196,7 +205,7 @@ func (l *Log) Return(dirs []posix.Ino) {
 		}
 		op := delegation.Op{Return: dir}
 		_, _ = l.table.Execute(l.machine, delegation.Place{Session: l.cfg.Session}, &op)
-		l.append(op)
+		l.append(op, &meta.Result{})
 	}
 }
 
@@ -256,6 +265,9 @@ func (l *Log) Pending() []delegation.Op {
 	}
 	return all
 }
+
+// Bytes returns the size of the operations that are not acknowledged.
+func (l *Log) Bytes() int { return l.bytes }
 
 // Len returns the number of operations that are not acknowledged.
 func (l *Log) Len() int { return len(l.ops) }

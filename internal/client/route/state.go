@@ -31,6 +31,9 @@ type SessionState struct {
 	ID     uint64 `json:"id"`
 	Last   uint64 `json:"last"`   // the number of the last update
 	Blocks uint64 `json:"blocks"` // the counter of the last block
+	// Undecided are the counters of blocks that writes name which are to be sent again: KeepBlock was called
+	// for each.
+	Undecided []uint64 `json:"-"`
 }
 
 // maxNumber bounds the numbers of updates and blocks in a state. No session reaches it.
@@ -123,6 +126,9 @@ func (p *partition) adopt(s *PartitionState, running bool) {
 	p.current = s.Session.session()
 	if running {
 		p.current.skip()
+	}
+	for _, counter := range s.Session.Undecided {
+		p.current.keep(counter)
 	}
 }
 

@@ -40,5 +40,11 @@ func Held() (*Keeper, *Handed, error) {
 		return k, nil, nil
 	}
 	handed, err := unpack(fds)
-	return k, handed, err
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := k.takeMemory(); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("holder: %w", err), handed.Close(), l.Close())
+	}
+	return k, handed, nil
 }

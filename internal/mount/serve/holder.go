@@ -22,7 +22,8 @@ import (
 // Programs see a pause. The last changes without an answer may be executed twice: mkdir then returns EEXIST,
 // and unlink or rename ENOENT, though they were executed, and an append may be in the file twice. A file that
 // was opened in the last tenth of a second, and removed, may be gone (ESTALE). Locks hold: the holder knows
-// each lock before the program does.
+// each lock before the program does. Changes that the daemon had executed in a log in its Memory are executed
+// once: the next daemon knows their requests.
 //
 // The death of the holder does not end the mount: the daemon continues to serve, but there would be no
 // successor.
@@ -42,6 +43,8 @@ const (
 	wordNone  = "none"  // to the daemon: it begins anew
 	wordMount = "mount" // to the holder, with /dev/fuse
 	wordLeft  = "left"  // to the holder: a successor with a holder of its own serves
+	// wordMemory goes to the holder, with memory that outlives a daemon, and to the next daemon.
+	wordMemory = "memory"
 )
 
 // Bounds of a holder's patience.
@@ -61,10 +64,11 @@ var ErrGivenUp = errors.New("the mount was given up")
 type held struct {
 	device *os.File // nil: nothing is mounted yet, or any more
 	memory *os.File // the state
+	kept   *os.File // memory that outlives a daemon; nil: none uses it
 }
 
 func (h *held) close() {
-	for _, f := range []*os.File{h.device, h.memory} {
+	for _, f := range []*os.File{h.device, h.memory, h.kept} {
 		if f != nil {
 			_ = f.Close()
 		}
@@ -163,7 +167,7 @@ func (h *Holder) daemon(ctx context.Context, has *held) error {
 		h.Started()
 	}
 	if has.device != nil {
-		err = own.send(wordState, int(has.device.Fd()), int(has.memory.Fd()))
+		err = errors.Join(own.send(wordState, int(has.device.Fd()), int(has.memory.Fd())), has.sendMemory(own))
 	} else {
 		err = own.send(wordNone)
 	}
@@ -192,6 +196,8 @@ func (l *link) hold(has *held) {
 			has.replace(&has.device, os.NewFile(uintptr(fds[0]), "/dev/fuse"))
 		case word == wordState && len(fds) == 1:
 			has.replace(&has.memory, os.NewFile(uintptr(fds[0]), "state"))
+		case word == wordMemory && len(fds) == 1:
+			has.replace(&has.kept, os.NewFile(uintptr(fds[0]), "log"))
 		case word == wordLeft:
 			has.close()
 		}

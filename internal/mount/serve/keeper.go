@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"errors"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -8,9 +10,10 @@ import (
 
 // Keeper sends a Holder the state for a mount's next daemon.
 type Keeper struct {
-	link  *link
-	mount *Mount
-	dirty atomic.Bool // the state has changed since it was sent
+	link   *link
+	mount  *Mount
+	memory *os.File    // that outlives this process; nil: none is used
+	dirty  atomic.Bool // the state has changed since it was sent
 
 	mu     sync.Mutex // held while sending
 	failed bool       // GUARDED_BY mu; the holder does not receive
@@ -66,7 +69,7 @@ func (k *Keeper) holdAgain() error {
 	if !apart {
 		return nil
 	}
-	if err := k.link.giveDevice(k.mount); err != nil {
+	if err := errors.Join(k.link.giveDevice(k.mount), k.giveMemory()); err != nil {
 		return err
 	}
 	k.save()

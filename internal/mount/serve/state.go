@@ -23,6 +23,7 @@ type State struct {
 	Refused  []uint32        `json:"refused,omitempty"`  // threads whose open was given ESTALE just now
 	Holders  []LockOwner     `json:"holders,omitempty"`  // owners of locks, perhaps
 	Lost     []Lost          `json:"lost,omitempty"`     // content that open files are to be told of
+	Told     []Told          `json:"told,omitempty"`     // losses of changes that programs were told of
 	Requests [][]byte        `json:"requests,omitempty"` // read, and not answered
 	Client   json.RawMessage `json:"client"`
 }
@@ -48,6 +49,13 @@ type Lost struct {
 	Ino  posix.Ino  `json:"ino"`
 	File uint64     `json:"file"` // the number of the open file
 	Code posix.Code `json:"code"`
+}
+
+// Told is the number of losses that an open file or directory has been told of; with File 0 the whole mount.
+type Told struct {
+	File      uint64 `json:"file"`
+	Directory bool   `json:"directory,omitempty"`
+	Losses    uint64 `json:"losses"`
 }
 
 // Formats: a state that an older version would misread has another number. The first version knew only mounts

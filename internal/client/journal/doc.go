@@ -1,0 +1,40 @@
+// Package journal keeps the operations of a client's logs (package delegate) in memory that outlives the
+// process of the client: the next process sends the operations that are not ordered yet. It is a pure core:
+// it owns no goroutine, file or clock; the memory is the caller's.
+//
+//	J1  An operation is in the journal before its outcome is given to a program, and before it is sent
+//	    (package client appends it under the mutex of the log). So a process that dies at any moment has
+//	    answered no operation that its successor does not find, and has sent none that it does not find with
+//	    the same number.
+//	J2  The successor finds a prefix of the records: a record that was being written is not valid, and
+//	    ends the journal. Proof: a record has a checksum of its position and its content, and is written
+//	    behind all valid ones.
+//	J3  An operation of a log that has ended is never sent again: the end is in the journal before another log
+//	    of the session begins, and before a program learns that operations are lost.
+//	J4  An operation without an acknowledgement in the journal is sent once more. It has the same number, so
+//	    the partition does not execute it twice (W2 of package delegation).
+//	    Its grants stand until the successor begins the next log. So the journal needs no copy of the
+//	    directories, nor their grants: only that the log has begun, and its operations.
+//	J5  The kernel sends a request again that the dead process has not answered. If its operation is in the
+//	    journal, the successor gives the recorded outcome (Answers), and does not execute the request again.
+//	    For that, operations stay in the journal for a while after their acknowledgement (retained).
+//	J6  The memory is bounded: Append refuses an operation that does not fit, and the caller waits for acknowledgements.
+//
+// # Format of the memory
+//
+//	0   8   magic
+//	8   4   format, little endian; as all numbers of the header
+//	16  16  first place of the head:  position (8), checksum of it (4)
+//	32  16  second place of the head: written in turn; the valid one with the larger position counts
+//	64      ring of records
+//
+// A position counts all bytes that were ever written to the ring; its place is the position modulo the size
+// of the ring. A record is the length of its content (4), a checksum of position and content (4), and the
+// content: a kind, the log (partition, session, number), and the rest of the kind, in the encoding of package
+// varint:
+//
+//	begun         the log may hold directories; written again when the head passes it
+//	operation     its number, the request of the kernel (0: none), the operation, its result
+//	acknowledged  the number up to which all operations of the log are ordered
+//	ended         the log is ended: its other operations are lost, or it has none
+package journal

@@ -1,0 +1,268 @@
+package journal
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Bounds.
+const (
+	retained = 1 << 20   // bytes of records that stay for requests of the kernel (J5), if nothing else needs the room
+	reserve  = 256 << 10 // bytes for records that are not operations
+	// Spare is the room that Full keeps for one more operation.
+	Spare = 1 << 20
+)
+
+// Journal is the journal of one client. It has one owner. A nil Journal keeps nothing.
+type Journal struct {
+	ring ring
+	kept []kept      // the records that the head must not pass, or only with care, the oldest first
+	logs map[ID]*log // that have not ended, or have records
+
+	answers map[uint64][]Answer // of the process before, by request
+}
+
+// kept is a record in the ring.
+type kept struct {
+	position uint64
+	log      *log
+	number   uint64 // of the operation; 0: the log has begun
+}
+
+// log is the state of a log.
+type log struct {
+	id    ID
+	acked uint64 // all operations up to this number are ordered
+	ended bool
+	kept  int         // records
+	last  uint64      // the number of the newest operation
+	ops   []Operation // of the process before, until they are taken over
+}
+
+// Answer is the outcome of an operation that the process before has executed, and may not have given.
+type Answer struct {
+	ID
+	Operation
+}
+
+// Log is a log of the process before.
+type Log struct {
+	ID
+	First uint64 // the number of the first of Ops, or the next one
+	Ops   []Operation
+}
+
+// Open opens the journal in memory of Size bytes, which is new or of another process, and returns the logs
+// that have not ended.
+func Open(memory []byte) (*Journal, []Log, error) {
+	if len(memory) <= headerSize+reserve+Spare {
+		return nil, nil, fmt.Errorf("log of held directories: %d bytes of memory: want %d", len(memory), Size)
+	}
+	j := &Journal{ring: ring{memory: memory}, logs: map[ID]*log{}, answers: map[uint64][]Answer{}}
+	if isNew(memory) {
+		j.ring.prepare()
+		return j, nil, nil
+	}
+	if err := j.ring.open(); err != nil {
+		return nil, nil, err
+	}
+	for {
+		content, position, ok := j.ring.next()
+		if !ok {
+			break
+		}
+		r, err := decode(content)
+		if err != nil {
+			return nil, nil, fmt.Errorf("log of held directories: record at %d: %w: unmount, and mount again; what it holds is lost", position, err)
+		}
+		j.replay(&r, position)
+	}
+	return j, j.recovered(), nil
+}
+
+// replay applies a record that was read.
+func (j *Journal) replay(r *record, position uint64) {
+	l := j.of(r.id)
+	switch r.kind {
+	case begun:
+		j.keep(position, l, 0)
+	case operation:
+		j.keep(position, l, r.op.Number)
+		l.last = r.op.Number
+		l.ops = append(l.ops, r.op)
+		if r.op.Request != 0 {
+			j.answers[r.op.Request] = append(j.answers[r.op.Request], Answer{r.id, r.op})
+		}
+	case acknowledged:
+		l.acked = max(l.acked, r.number)
+	case ended:
+		l.ended = true
+	}
+}
+
+// recovered returns the logs that have not ended, with the operations that are not known to be ordered. Of a
+// partition the newest log is the first.
+func (j *Journal) recovered() (all []Log) {
+	for _, l := range j.logs {
+		first := max(l.acked, l.firstMissing()) + 1
+		if !l.ended {
+			x := Log{ID: l.id, First: first}
+			for _, op := range l.ops {
+				if op.Number >= first {
+					x.Ops = append(x.Ops, op)
+				}
+			}
+			all = append(all, x)
+		}
+		l.ops = nil
+	}
+	slices.SortFunc(all, func(a, b Log) int {
+		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(b.Number, a.Number))
+	})
+	return all
+}
+
+// firstMissing is the number before the first operation in the journal: those up to it were acknowledged.
+func (l *log) firstMissing() uint64 {
+	if len(l.ops) == 0 {
+		return l.last
+	}
+	return l.ops[0].Number - 1
+}
+
+func (j *Journal) of(id ID) *log {
+	l := j.logs[id]
+	if l == nil {
+		l = &log{id: id}
+		j.logs[id] = l
+	}
+	return l
+}
+
+// Begin records that a log begins.
+func (j *Journal) Begin(id ID) {
+	if j != nil {
+		j.begin(j.of(id))
+	}
+}
+
+func (j *Journal) begin(l *log) {
+	if at, ok := j.write(&record{kind: begun, id: l.id}, 0); ok {
+		j.keep(at, l, 0)
+	}
+}
+
+func (j *Journal) keep(position uint64, l *log, number uint64) {
+	l.kept++
+	j.kept = append(j.kept, kept{position, l, number})
+}
+
+// Append records an operation (J1). False: there is no room for it, and the caller must not execute it; Full
+// would have reported that, unless the operation is larger than Spare.
+func (j *Journal) Append(id ID, op *Operation) bool {
+	if j == nil {
+		return true
+	}
+	at, ok := j.write(&record{kind: operation, id: id, op: *op}, reserve)
+	if ok {
+		l := j.of(id)
+		l.last = op.Number
+		j.keep(at, l, op.Number)
+	}
+	return ok
+}
+
+// Acknowledge records that all operations of a log up to a number are ordered.
+func (j *Journal) Acknowledge(id ID, number uint64) {
+	if j == nil {
+		return
+	}
+	if l := j.of(id); number > l.acked {
+		l.acked = number
+		j.write(&record{kind: acknowledged, id: id, number: number}, 0) // without it they are sent again (J4)
+		j.trim(retained)
+	}
+}
+
+// End records that a log has ended (J3).
+func (j *Journal) End(id ID) {
+	if j == nil {
+		return
+	}
+	l := j.of(id)
+	l.ended = true
+	j.write(&record{kind: ended, id: id}, 0)
+	j.trim(retained)
+}
+
+// Full reports whether an operation may find no room.
+func (j *Journal) Full() bool {
+	if j == nil || j.ring.room() >= reserve+Spare {
+		return false
+	}
+	j.trim(0)
+	return j.ring.room() < reserve+Spare
+}
+
+// Bytes returns the size of the operations that are kept.
+func (j *Journal) Bytes() int {
+	if j == nil {
+		return 0
+	}
+	return int(j.ring.tail - j.ring.head)
+}
+
+// Answer returns the outcome of an operation of a request that the process before has executed and may not
+// have answered (J5). same reports whether an operation is the one that the request asks for now.
+func (j *Journal) Answer(request uint64, same func(*Operation) bool) (*Answer, bool) {
+	if j == nil || request == 0 {
+		return nil, false
+	}
+	all := j.answers[request]
+	if len(all) == 0 || !same(&all[0].Operation) {
+		return nil, false
+	}
+	if len(all) == 1 {
+		delete(j.answers, request)
+	} else {
+		j.answers[request] = all[1:]
+	}
+	return &all[0], true
+}
+
+// write appends a record, if so much room is left behind it.
+func (j *Journal) write(r *record, left uint64) (position uint64, ok bool) {
+	content := r.append(nil)
+	need := uint64(len(content)) + recordSize + left
+	if j.ring.room() < need {
+		j.trim(0)
+	}
+	if j.ring.room() < need {
+		return 0, false
+	}
+	return j.ring.append(content), true
+}
+
+// trim moves the head past records that nobody needs, as long as more bytes than keep are used.
+func (j *Journal) trim(keep uint64) {
+	for again := len(j.kept); again > 0 && j.ring.tail-j.ring.head > keep; again-- {
+		k := j.kept[0]
+		if !k.log.ended && k.number > k.log.acked {
+			return
+		}
+		j.kept = j.kept[1:]
+		k.log.kept--
+		if k.number == 0 && !k.log.ended {
+			j.begin(k.log)
+		}
+		if k.log.ended && k.log.kept == 0 {
+			delete(j.logs, k.log.id)
+		}
+		next := j.ring.tail
+		if len(j.kept) > 0 {
+			next = j.kept[0].position
+		}
+		j.ring.setHead(next)
+	}
+}

@@ -1,0 +1,83 @@
+package journal
+
+import (
+	"fmt"
+
+	"github.com/globalfs/globalfs/internal/delegation"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// ID names a log.
+type ID struct {
+	Partition uint16
+	Session   uint64
+	Number    uint64
+}
+
+// Operation is an operation of a log with its outcome.
+type Operation struct {
+	Number  uint64 // in its log
+	Request uint64 // of the kernel; 0: none
+	Op      delegation.Op
+	Result  meta.Result
+}
+
+// kind is the kind of a record.
+type kind uint8
+
+const (
+	begun kind = 1 + iota
+	operation
+	acknowledged
+	ended
+)
+
+// record is the content of a record.
+type record struct {
+	kind   kind
+	id     ID
+	number uint64    // acknowledged
+	op     Operation // operation
+}
+
+func (r *record) append(b []byte) []byte {
+	b = append(b, byte(r.kind))
+	b = varint.AppendUint(varint.AppendUint(varint.AppendUint(b, r.id.Partition), r.id.Session), r.id.Number)
+	switch r.kind {
+	case operation:
+		b = varint.AppendUint(varint.AppendUint(b, r.op.Number), r.op.Request)
+		b = varint.AppendBytes(b, r.op.Op.Append(nil))
+		b = varint.AppendBytes(b, r.op.Result.Append(nil))
+	case acknowledged:
+		b = varint.AppendUint(b, r.number)
+	}
+	return b
+}
+
+// decode reads a record; its slices alias b.
+func decode(b []byte) (r record, err error) {
+	in := varint.NewReader(b)
+	r.kind = kind(in.Uint8())
+	r.id = ID{in.Uint16(), in.Uint64(), in.Uint64()}
+	switch r.kind {
+	case begun, ended:
+	case operation:
+		r.op.Number, r.op.Request = in.Uint64(), in.Uint64()
+		op, result := in.Bytes(), in.Bytes()
+		if in.Err() != nil {
+			break
+		}
+		if r.op.Op, err = delegation.DecodeOp(op); err != nil {
+			return r, err
+		}
+		if r.op.Result, err = meta.DecodeResult(result); err != nil {
+			return r, err
+		}
+	case acknowledged:
+		r.number = in.Uint64()
+	default:
+		return r, fmt.Errorf("a record of kind %d", r.kind)
+	}
+	return r, in.Done()
+}
