@@ -47,10 +47,11 @@ func flowOf(m ring.Memory, direction int) (f flow, data []byte, head, tail *atom
 	return f, m[from : from+ringSize], m.Word(at + headWord), m.Word(at + tailWord)
 }
 
-// Conn is a connection. One goroutine reads and one writes at a time; all other methods may be called from
-// any goroutine.
+// Conn is a connection. All methods may be called from any goroutine. Reads take turns, and so do writes.
 type Conn struct {
 	local, remote net.Addr
+
+	reading, writing sync.Mutex // held during a whole Read or Write; taken before mu
 
 	bytes bell // rings when bytes were published
 	room  bell // rings when bytes were released, and notices the end of the peer
@@ -113,6 +114,8 @@ func (c *Conn) Read(b []byte) (int, error) {
 		return 0, net.ErrClosed
 	}
 	defer c.leave()
+	c.reading.Lock()
+	defer c.reading.Unlock()
 	for {
 		gone := c.gone.Load() // all that the peer has published is visible after this
 		switch n, err := c.in.Available(); {
@@ -157,8 +160,17 @@ func (c *Conn) sleep() error {
 	return err
 }
 
-// TryWrite writes the bytes for which there is room, and does not wait.
+// TryWrite writes the bytes for which there is room, none during another write, and does not wait.
 func (c *Conn) TryWrite(b []byte) (int, error) {
+	if !c.writing.TryLock() {
+		return 0, nil
+	}
+	defer c.writing.Unlock()
+	return c.put(b)
+}
+
+// put writes the bytes for which there is room. c.writing is held.
+func (c *Conn) put(b []byte) (int, error) {
 	if !c.enter() {
 		return 0, net.ErrClosed
 	}
@@ -180,11 +192,13 @@ func (c *Conn) TryWrite(b []byte) (int, error) {
 
 // Write implements net.Conn.
 func (c *Conn) Write(b []byte) (n int, err error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	for {
 		if d := c.writeDeadline(); !d.IsZero() && time.Now().After(d) {
 			return n, os.ErrDeadlineExceeded
 		}
-		wrote, err := c.TryWrite(b[n:])
+		wrote, err := c.put(b[n:])
 		n += wrote
 		if err != nil || n == len(b) {
 			return n, err
@@ -232,7 +246,7 @@ func (c *Conn) writeDeadline() time.Time {
 	return c.deadline
 }
 
-// hasRoom reports whether a writer that has waited can go on. TryWrite reports an impossible cursor.
+// hasRoom reports whether a writer that has waited can go on. put reports an impossible cursor.
 func (c *Conn) hasRoom() bool {
 	n, err := c.out.Room()
 	return n >= enough || err != nil
