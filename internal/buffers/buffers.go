@@ -5,9 +5,10 @@ package buffers
 
 import "sync"
 
-// Lengths of the memory that is kept, in bytes: a block with what a message has around it.
+// Lengths of the memory that is kept, in bytes: a block with what a message has around it. A user that counts
+// lengths has at most twice as much.
 const (
-	least = 256 << 10
+	least = most / 2
 	most  = 1<<20 + 4<<10
 )
 

@@ -9,7 +9,7 @@ import (
 
 // While other clients work here, a request of a bound client counts rivalCost times in its rates. So a client
 // that is alone can use the whole server, and a hostile one leaves the others their part of it.
-const rivalCost = 4
+const rivalCost = 2
 
 // rivalFor is the time for which a client counts as working after a request.
 const rivalFor = time.Second

@@ -76,7 +76,7 @@ func (f *fortress) sharedTo(config *tls.Config) (net.Conn, error) {
 	if _, err := io.ReadFull(session, make([]byte, len(introduction(0, door.name)))); err != nil {
 		return nil, err
 	}
-	if _, err := raw.Write([]byte{shareGo}); err != nil {
+	if _, err := session.Write([]byte{shareGo}); err != nil {
 		return nil, err
 	}
 	conn, err := door.accept(raw, deadline)

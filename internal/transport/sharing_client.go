@@ -18,8 +18,9 @@ import (
 // shareAgain is the time after a failed attempt in which the same server is not tried again.
 const shareAgain = time.Minute
 
-// shareGo is the first byte of a client after TLS: the server sends nothing before it, so TLS reads nothing
-// beyond its own records.
+// shareGo is the last byte of a client inside TLS: the client has compared the introduction of the server with
+// the socket. The server sends nothing outside of TLS before it, and the client nothing before the offer, so
+// TLS reads nothing beyond its own records. A process between both cannot make this byte.
 const shareGo = 'g'
 
 // share returns a connection through shared memory to the server at the other end of c, nil if there can be
@@ -64,6 +65,10 @@ func (p *framedProvider) connectShared(ctx context.Context, c *caller) (s *calle
 		if !stop() && err == nil {
 			err = ctx.Err()
 		}
+		if err != nil && s != nil {
+			s.fail(err)
+			s = nil
+		}
 		if err != nil {
 			_ = raw.Close()
 		}
@@ -90,7 +95,7 @@ func (p *framedProvider) connectShared(ctx context.Context, c *caller) (s *calle
 	if !bytes.Equal(said, want) {
 		return nil, fmt.Errorf("the server introduces itself as %q, and the process at the other end of the socket is %q: another process may sit between them", said, want)
 	}
-	if _, err := raw.Write([]byte{shareGo}); err != nil {
+	if _, err := conn.Write([]byte{shareGo}); err != nil {
 		return nil, err
 	}
 	deadline, _ := ctx.Deadline()

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 )
@@ -50,8 +51,11 @@ func (g *gate) identifyShared(raw net.Conn) (*guest, error) {
 		return nil, err
 	}
 	var one [1]byte
-	if _, err := io.ReadFull(raw, one[:]); err != nil {
+	if _, err := io.ReadFull(conn, one[:]); err != nil {
 		return nil, err
+	}
+	if one[0] != shareGo {
+		return nil, fmt.Errorf("the client does not accept shared memory: it sends the byte %#x", one[0])
 	}
 	memory, err := g.shared.offer(raw, deadline)
 	if err != nil {

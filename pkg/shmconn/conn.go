@@ -287,16 +287,16 @@ func (c *Conn) hangUp() {
 // times.
 func (c *Conn) Close() error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.closed {
+		c.mu.Unlock()
 		return nil
 	}
 	c.closed = true
 	close(c.done)
+	c.users++ // until leave: the sockets may wait for a goroutine that reads bells, so nothing is locked
+	c.mu.Unlock()
 	err := errors.Join(c.bytes.Close(), c.room.Close())
-	if c.users == 0 {
-		c.unmap()
-	}
+	c.leave()
 	return err
 }
 

@@ -59,11 +59,18 @@ func (s *socketBell) wait(ready func() bool) error {
 	return err
 }
 
-// drain reads the bells that have arrived. It reports whether the peer has closed its socket.
+// mostBells is the maximal number of bells that wait at a socket: an honest peer rings once for each look.
+const mostBells = 4 << 10
+
+// drain reads the bells that have arrived. It reports whether the connection has ended: the peer has closed
+// its socket, or it rings without end.
 func drain(fd int) (ended bool) {
 	var bells [256]byte
-	for {
+	for read := 0; ; {
 		n, _, err := unix.Recvfrom(fd, bells[:], unix.MSG_DONTWAIT)
+		if read += max(n, 0); read > mostBells {
+			return true
+		}
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EAGAIN):

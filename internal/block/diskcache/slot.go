@@ -32,7 +32,10 @@ var ErrInUse = errors.New("the directory is in use by another globalfs")
 // other, and removes the blocks there. All directories are only for this user. The cache is smaller than
 // config.MaxBytes on a disk with little free space. On a file system in memory there is no cache.
 func OpenSlot(config Config) (*Cache, error) {
-	if err := os.MkdirAll(config.Dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(config.Dir), 0o755); err != nil { // other programs use it, too
+		return nil, fmt.Errorf("block cache: %w", err)
+	}
+	if err := os.Mkdir(config.Dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("block cache: %w", err)
 	}
 	root := config.Dir
@@ -96,6 +99,9 @@ func roomIn(slot string) (int64, error) {
 	}
 	if disk.Type == unix.TMPFS_MAGIC || disk.Type == unix.RAMFS_MAGIC {
 		return 0, fmt.Errorf("block cache: %s is in memory, not on a disk", slot)
+	}
+	if disk.Type == unix.FUSE_SUPER_MAGIC || disk.Type == unix.NFS_SUPER_MAGIC || disk.Type == unix.SMB2_SUPER_MAGIC {
+		return 0, fmt.Errorf("block cache: %s is on a network file system, not on a disk of this machine", slot)
 	}
 	own := int64(0)
 	files, _ := os.ReadDir(filepath.Join(slot, blocksDir)) // none yet

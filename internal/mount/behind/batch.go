@@ -98,7 +98,7 @@ func (r *run) add(w *Write, stage func(*run, *Part)) (grown int) {
 		if room == 0 {
 			r.Parts = append(r.Parts, &Part{})
 			room = r.room()
-			if len(r.Parts) > 1 && len(data) < room { // the writes continue, so that they will fill it
+			if r.length >= room/2 && len(data) < room { // the writes continue, so that they will probably fill it
 				r.Parts[len(r.Parts)-1].Data.Reserve(room)
 			}
 		}
