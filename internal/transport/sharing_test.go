@@ -258,3 +258,23 @@ func TestSharedMemoryChecksIdentity(t *testing.T) {
 	_, err = d.Call(t.Context(), 1, []byte("hello"))
 	require.ErrorIs(t, err, ErrUnreachable)
 }
+
+// A process that relays the handshake of a client cannot accept the shared memory in the client's place: the
+// acceptance is inside TLS.
+func TestSharedMemoryNeedsTheClient(t *testing.T) {
+	f := newFortressWith(t, limits{}, true)
+	door := f.server.gate.shared
+	raw, err := door.dial(t.Context(), door.name)
+	require.NoError(t, err)
+	defer func() { _ = raw.Close() }()
+	deadline := time.Now().Add(20 * time.Second)
+	require.NoError(t, raw.SetDeadline(deadline))
+	config := f.certs.client("good", posix.Everybody()).ClientConfig()
+	config.NextProtos = []string{sharedProtocol}
+	_, err = io.ReadFull(tls.Client(raw, config), make([]byte, len(introduction(0, door.name))))
+	require.NoError(t, err)
+	_, err = raw.Write([]byte{shareGo})
+	require.NoError(t, err)
+	_, err = door.accept(raw, deadline)
+	require.Error(t, err)
+}
