@@ -167,7 +167,7 @@ func (g *gate) admit(raw net.Conn, identify func(net.Conn) (*guest, error)) {
 			_ = c.cut()
 		}
 		_ = raw.Close()
-		if gone := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET); !gone && g.ctx.Err() == nil { // the peer did not go away itself
+		if gone := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE); !gone && g.ctx.Err() == nil { // the peer did not go away itself
 			g.refusals.Do(func() {
 				g.log.Warn("connection refused", "address", g.listener.Addr().String(), "from", raw.RemoteAddr().String(), "error", err)
 			})

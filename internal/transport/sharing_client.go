@@ -29,16 +29,16 @@ func (p *framedProvider) share(ctx context.Context, c *caller) *caller {
 	if p.cfg.sharing == nil || c.leaf == nil || !isSharedName(c.shares) || !p.mayShare(c.shares) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	attempt, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	s, err := p.connectShared(ctx, c)
+	s, err := p.connectShared(attempt, c)
 	if err == nil {
 		return s
 	}
 	p.mu.Lock()
 	p.unshared[c.shares] = time.Now().Add(shareAgain)
 	p.mu.Unlock()
-	if !errors.Is(err, syscall.ECONNREFUSED) { // another host
+	if ctx.Err() == nil && !errors.Is(err, syscall.ECONNREFUSED) { // another host
 		p.cfg.Logger.Warn("the connection to a server of this host stays on TCP: no shared memory", "server", c.RemoteAddr().String(), "error", err)
 	}
 	return nil
