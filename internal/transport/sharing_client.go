@@ -18,9 +18,9 @@ import (
 // shareAgain is the time after a failed attempt in which the same server is not tried again.
 const shareAgain = time.Minute
 
-// shareGo is the last byte of a client inside TLS: the client has compared the introduction of the server with
-// the socket. The server sends nothing outside of TLS before it, and the client nothing before the offer, so
-// TLS reads nothing beyond its own records. A process between both cannot make this byte.
+// shareGo is the last byte of a client inside TLS: the client has compared the introduction of the server
+// with the socket. The server sends nothing outside of TLS before it, and the client nothing before the
+// offer, so TLS reads nothing beyond its own records. A process between both cannot make this byte.
 const shareGo = 'g'
 
 // share returns a connection through shared memory to the server at the other end of c, nil if there can be
