@@ -66,7 +66,6 @@ type Client struct {
 	signed  map[topology.Region]signed
 	cfg     Config
 	stores  *stores
-	disk    *diskcache.Cache // nil: none
 }
 
 // New makes a client. The client makes no calls before the first operation.
@@ -86,7 +85,7 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, cfg.Caller.Close())
 	}
-	return &Client{Client: cl, home: cfg.Region, traced: traced, Regions: stores.regions, remotes: stores.remotes, signed: stores.signed, cfg: cfg, stores: stores, disk: cfg.Disk}, nil
+	return &Client{Client: cl, home: cfg.Region, traced: traced, Regions: stores.regions, remotes: stores.remotes, signed: stores.signed, cfg: cfg, stores: stores}, nil
 }
 
 // Close ends the client's sessions and its access to the network.
@@ -203,8 +202,8 @@ func (c *Client) Metrics(report metrics.Report, mount string) {
 		report.Value(metrics.CacheBytes, bytes, mount, name)
 	}
 	cache("memory", hits, misses, bytes)
-	if c.disk != nil {
-		s := c.disk.Stats()
+	if c.cfg.Disk != nil {
+		s := c.cfg.Disk.Stats()
 		cache("disk", float64(s.Hits), float64(s.Misses), float64(s.Bytes))
 	}
 }

@@ -50,7 +50,7 @@ type ClientsFile struct {
 }
 
 // Defaults of ClientsFile: they are above the need of one busy mount, and below the capacity of a server with
-// several processors. While other clients work, a client gets a quarter of them.
+// several processors. While other clients work, a client gets half of them.
 const (
 	DefaultUpdatesPerSecond  = 2000
 	DefaultCallsPerSecond    = 10_000

@@ -17,7 +17,9 @@ import (
 	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/recent"
 	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/session"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/trace"
 	"github.com/globalfs/globalfs/internal/transport"
@@ -43,6 +45,8 @@ type hosted struct {
 	catching  atomic.Bool // it takes over the state of another one, and takes no turns
 	marked    bool        // it may have lost records, and its log does not record the loss
 	amnesiac  atomic.Bool // it has lost power, and has no vote
+	// opened are sessions of bound clients that were open once, see checkStored.
+	opened *recent.Map[session.Name, struct{}]
 }
 
 // close ends network access first, so that no call uses a closed store. A second call does nothing.
@@ -173,6 +177,7 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	p := &plan.Partitions[h.partition]
 	dir := s.partitionDir(p.ID)
 	h.odd = make(chan error, 1)
+	h.opened = recent.New[session.Name, struct{}](maxOpened)
 	h.exports = exports{dir: dir, first: incarnation << 32, open: map[uint64]*export{}}
 	if err := checkRolledBack(dir); err != nil {
 		return err

@@ -25,6 +25,10 @@ import (
 // check and after a sweep that has deleted the block. A replica that does not know the session may be behind
 // the replica that has opened it: it passes a barrier before the session counts as unknown.
 //
+// It is enough that the session was open once before the check: if it has ended since, the write has no
+// effect. So the replica is asked once for each session (hosted.opened), and not for each write: the question
+// waits for a turn, and the disk.
+//
 // Clients with user 0 are trusted like servers. Their writes are not checked.
 
 // Time limit, number of attempts and pause of the search for a block. A single attempt may miss a block that
@@ -34,6 +38,9 @@ const (
 	storedTries   = 2
 	storedPause   = 50 * time.Millisecond
 )
+
+// maxOpened bounds hosted.opened. The replica is asked again about a session that was forgotten.
+const maxOpened = 4096
 
 // checkStored returns the answer to a request of a bound client with blocks that are not stored; nil: the
 // replica handles the request.
@@ -51,25 +58,44 @@ func (s *Server) checkStored(ctx context.Context, h *hosted, client *ask.Client,
 	}
 	ctx, cancel := context.WithTimeout(ctx, storedTimeout)
 	defer cancel()
+	name := session.Name{Session: q.Session, Client: client.Owner()}
+	if _, opened := h.opened.Get(name); opened {
+		refusal := s.checkBlocks(ctx, h, &q, c.Blocks)
+		if refusal == nil {
+			return nil
+		}
+		if v, err := h.admit(ctx, &q, client); err == nil && !v.Execute {
+			return nil // the replica has the answer; the blocks may be overwritten and deleted since
+		}
+		return refusal
+	}
 	v, err := h.admit(ctx, &q, client)
 	switch {
 	case err != nil:
 		return (&ask.Reply{Status: ask.Overloaded}).Append(nil)
 	case v.Outcome == ask.UnknownSession:
 		return (&ask.Reply{Status: ask.UnknownSession}).Append(nil)
-	case !v.Execute:
-		return nil // the replica has the answer; the blocks may be overwritten and deleted since
 	}
-	ids := make([]block.ID, len(c.Blocks))
-	for i, b := range c.Blocks {
+	h.opened.Put(name, struct{}{})
+	if !v.Execute {
+		return nil
+	}
+	return s.checkBlocks(ctx, h, &q, c.Blocks)
+}
+
+// checkBlocks returns the answer to a write with blocks that are not stored; nil: the replica handles it.
+func (s *Server) checkBlocks(ctx context.Context, h *hosted, q *ask.Request, blocks []meta.Block) []byte {
+	ids := make([]block.ID, len(blocks))
+	for i, b := range blocks {
 		if b.ID.Partition() != h.partition || b.ID.Session() != q.Session {
 			return nil // the replica refuses it; storage must not search for blocks that are far apart
 		}
 		ids[i] = b.ID
 	}
+	var err error
 	for range storedTries {
 		lengths, unknown := s.lengths(ctx, h.partition, ids)
-		if err = checkLengths(c.Blocks, lengths); err == nil {
+		if err = checkLengths(blocks, lengths); err == nil {
 			return nil
 		}
 		if unknown = errors.Join(unknown, pause.For(ctx, storedPause)); unknown != nil {

@@ -13,7 +13,9 @@ import (
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/recent"
 	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/session"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
@@ -44,7 +46,9 @@ func newLone(t *testing.T) *lone {
 	links, err := network.Endpoint(1).Links(1)
 	require.NoError(t, err)
 
-	l := &lone{t: t, h: &hosted{process: 1, replica: r, driver: driver.New(1, r, links, &silent{}, driver.NewSystemClock())}}
+	l := &lone{t: t, h: &hosted{
+		process: 1, replica: r, driver: driver.New(1, r, links, &silent{}, driver.NewSystemClock()), opened: recent.New[session.Name, struct{}](maxOpened),
+	}}
 	l.Server = &Server{cfg: Config{
 		Logger:  slog.New(slog.DiscardHandler),
 		Lengths: func(_ context.Context, _ uint16, ids []block.ID) ([]uint32, error) { return l.lengths(ids), nil },
@@ -76,6 +80,8 @@ func (l *lone) open(client *ask.Client, session uint64) {
 	require.Equal(l.t, ask.Answered, l.ask(client, ask.Request{Kind: ask.OpenSession, Session: session}).Status)
 }
 
+var bound = &ask.Client{Name: "narrow", Authority: &posix.Authority{UIDs: []posix.IDs{{First: 7, Last: 7}}, GIDs: []posix.IDs{{First: 7, Last: 7}}}}
+
 // A client puts a block for a session that it opens later. The session opens, and a sweep deletes the block,
 // after the server has found the block and before the write is ordered. The write has no effect.
 func TestBlocksOfAWriteCountOnlyInAnOpenSession(t *testing.T) {
@@ -87,7 +93,6 @@ func TestBlocksOfAWriteCountOnlyInAnOpenSession(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, posix.OK, made.Code)
 
-	bound := &ask.Client{Name: "narrow", Authority: &posix.Authority{UIDs: []posix.IDs{{First: 7, Last: 7}}, GIDs: []posix.IDs{{First: 7, Last: 7}}}}
 	write := func(session uint64) ask.Request {
 		b := meta.Block{ID: posix.MakeBlockID(0, session, 1<<24), Length: 100}
 		c := meta.Command{Op: meta.OpWrite, Cred: posix.Cred{UID: 7, GID: 7}, Ino: made.Attr.Ino, Blocks: []meta.Block{b}, Length: 100}
@@ -112,6 +117,26 @@ func TestBlocksOfAWriteCountOnlyInAnOpenSession(t *testing.T) {
 		l.lengths = func([]block.ID) []uint32 { return []uint32{0} }
 	}
 	require.Equal(t, ask.UnknownSession, l.ask(&ask.Client{Name: "other", Authority: bound.Authority}, write(10)).Status)
+}
+
+// The replica is asked about a session once: further writes do not wait for a turn before their check.
+func TestTheReplicaIsAskedOnceAboutASession(t *testing.T) {
+	l := newLone(t)
+	l.lengths = func([]block.ID) []uint32 { return []uint32{100} }
+	l.open(bound, 10)
+	write := func(seq uint64) []byte {
+		b := meta.Block{ID: posix.MakeBlockID(0, 10, 1<<24), Length: 100}
+		c := meta.Command{Op: meta.OpWrite, Cred: posix.Cred{UID: 7, GID: 7}, Ino: posix.Root, Blocks: []meta.Block{b}, Length: 100}
+		return (&ask.Request{Kind: ask.Update, Session: 10, Seq: seq, Command: c.Append(nil)}).Append(nil)
+	}
+	require.Nil(t, l.checkStored(t.Context(), l.h, bound, write(1)))
+	begun, release := make(chan struct{}), make(chan struct{})
+	still := make(chan error, 1)
+	go func() { still <- l.h.driver.Between(t.Context(), func() { close(begun); <-release }) }()
+	<-begun // the replica takes no turn
+	require.Nil(t, l.checkStored(t.Context(), l.h, bound, write(2)))
+	close(release)
+	require.NoError(t, <-still)
 }
 
 // A session whose opening is not ordered yet, as at a replica that is behind the one that has opened it: a

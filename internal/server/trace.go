@@ -36,15 +36,13 @@ func (t *tracer) Observes() bool {
 	return on
 }
 
-// Turn implements driver.Observer. A turn without input but the time is left out.
+// Turn implements driver.Observer. It leaves out a turn whose only input was the time.
 func (t *tracer) Turn(at *driver.Moments, in *turn.Input, out *turn.Output, replies []turn.Call) {
 	if len(in.Frames) == 0 && len(in.Requests) == 0 && len(out.Deliveries) == 0 && len(out.Frames) == 0 {
 		return
 	}
 	commands := t.take(in.Requests)
-	takes := len(commands)
-	taken := at.Begun
-	t.add(taken, at.Stepped.Sub(taken), commands, t.input(in, takes))
+	t.add(at.Begun, at.Stepped.Sub(at.Begun), commands, t.input(in, len(commands)))
 	if len(out.Records) > 0 {
 		t.add(at.Stepped, at.Logged.Sub(at.Stepped), commands, records(out))
 	}

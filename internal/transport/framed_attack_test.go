@@ -243,7 +243,7 @@ func framedLongRepliesAreBounded(t *testing.T, shared bool) {
 		}
 	}
 	require.Eventually(t, func() bool { return handled.Load() == 400 }, time.Minute, time.Millisecond)
-	require.Less(t, heapNow()-before, int64(maxReplies+96<<20)) // of 400 MiB
+	require.Less(t, heapNow()-before, int64(maxReplies+64<<20))
 	f.requireGood("under replies that nobody reads")
 }
 

@@ -106,11 +106,7 @@ func (p *framedProvider) connectShared(ctx context.Context, c *caller) (s *calle
 	m := newMeter(memory)
 	s = p.caller(m, m, leaf)
 	s.shared = true
-	if err := s.hello(); err != nil {
-		s.fail(err)
-		return nil, err
-	}
-	return s, nil
+	return s, s.hello()
 }
 
 // sameServer checks that two certificates name one process.

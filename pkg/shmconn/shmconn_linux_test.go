@@ -338,3 +338,21 @@ func BenchmarkRoundTrip(b *testing.B) {
 		})
 	}
 }
+
+// A peer that rings without end ends the connection: otherwise a reader of bells would never return, and
+// Close waits for it.
+func TestEndlessBellsEndTheConnection(t *testing.T) {
+	for bells, ends := range map[int]bool{0: false, 3: false, mostBells: false, mostBells + 1: true} {
+		near, far := sockets(t)
+		_, err := far.Write(make([]byte, bells))
+		require.NoError(t, err)
+		raw, err := near.SyscallConn()
+		require.NoError(t, err)
+		require.NoError(t, raw.Control(func(fd uintptr) { require.Equal(t, ends, drain(int(fd)), "%d bells", bells) }))
+	}
+	near, far := sockets(t)
+	require.NoError(t, far.Close())
+	raw, err := near.SyscallConn()
+	require.NoError(t, err)
+	require.NoError(t, raw.Control(func(fd uintptr) { require.True(t, drain(int(fd))) }))
+}

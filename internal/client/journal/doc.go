@@ -18,7 +18,8 @@
 //	J5  The kernel sends a request again that the dead process has not answered. If its operation is in the
 //	    journal, the successor gives the recorded outcome (Answers), and does not execute the request again.
 //	    For that, operations stay in the journal for a while after their acknowledgement (retained).
-//	J6  The memory is bounded: Append refuses an operation that does not fit, and the caller waits for acknowledgements.
+//	J6  The memory is bounded: Append refuses an operation that does not fit, and the caller waits for
+//	    acknowledgements.
 //
 // # Format of the memory
 //
