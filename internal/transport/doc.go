@@ -64,9 +64,10 @@
 // identity with that of the first connection. Inside of TLS the server says its user and its name. The client
 // compares them with the user at the other end of the socket and the name that it has dialled: a process that
 // relays the handshake to take its place afterwards runs as another user. The client accepts inside of TLS,
-// too, so that no relay can accept in its place. Then the connection continues in shared memory (package shmconn) with the messages, limits and timers of the framed protocol, and the first
-// connection ends. After any failure the first connection stays, and the server is tried again after a
-// minute, with the next connection.
+// too, so that no relay can accept in its place. Then the connection continues in shared memory (package
+// shmconn) with the messages, limits and timers of the framed protocol, and the first connection ends. After
+// any failure the first connection stays, and the server is tried again after a minute, with the next
+// connection.
 //
 // # Access control
 //

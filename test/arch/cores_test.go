@@ -82,7 +82,7 @@ func TestBubblesAreMadeInOnePlace(t *testing.T) {
 
 func cores(t *testing.T) []*pkg {
 	return slices.DeleteFunc(slices.Clone(packages(t)), func(p *pkg) bool {
-		return !isCore(p.rel) || p.rel == "pkg/fabric/ring" // memory that processes share, below the floor of sockets
+		return !isCore(p.rel)
 	})
 }
 
