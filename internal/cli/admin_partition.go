@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -79,7 +78,7 @@ func awaitSpread(cmd *cobra.Command, a *daemon.Access, region topology.Region, v
 			select {
 			case <-ticker.C:
 			case <-ctx.Done():
-				return fmt.Errorf("interrupted: the partition is added all the same: 'globalfs status' shows it")
+				return errors.New("interrupted: the partition is added all the same: 'globalfs status' shows it")
 			}
 		}
 	})

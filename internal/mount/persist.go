@@ -64,9 +64,10 @@ func (p *persister) fsync(cancel <-chan struct{}, h *fuse.InHeader, d descriptor
 // close returns EIO if the descriptor has not reported a loss. That does not count as reported: a duplicate
 // of the descriptor, which fsync is called for, may be open.
 func (p *persister) close(h *fuse.InHeader, d descriptor) error {
+	lost := p.client.LossesOf(ino(h))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.client.LossesOf(ino(h)) != p.told[d] {
+	if lost != p.told[d] {
 		return posix.EIO
 	}
 	return nil

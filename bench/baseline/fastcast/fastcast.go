@@ -48,10 +48,7 @@ import (
 )
 
 // Core is one process. It has one owner.
-type Core struct {
-	member *paxos.Member
-	rules  *rules
-}
+type Core struct{ member *paxos.Member }
 
 var _ multicast.Core = (*Core)(nil)
 
@@ -67,7 +64,7 @@ func newCore(cfg paxos.Config, r *rules) (*Core, error) {
 		return nil, fmt.Errorf("fastcast: %w", err)
 	}
 	r.member = m
-	return &Core{m, r}, nil
+	return &Core{m}, nil
 }
 
 // Replay implements multicast.Core: it always fails, as nothing is ever recorded.
@@ -81,15 +78,10 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) { c.member.Step(
 // Stats gives the counts so far.
 func (c *Core) Stats() paxos.Stats { return c.member.Stats() }
 
-// Wrong gives the number of messages whose final timestamp this process, a leader, has proposed, as the
-// guesses were wrong or late.
-func (c *Core) Wrong() uint64 { return c.rules.wrong }
-
 type rules struct {
 	member *paxos.Member
 	late   bool                // see NewLate
 	soft   multicast.Timestamp // I5; not used if late
-	wrong  uint64
 }
 
 var _ paxos.Rules = (*rules)(nil)
@@ -178,7 +170,6 @@ func (r *rules) settle(m *paxos.Message) {
 		r.member.Commit(m, m.Hard.Max)
 	case r.late && r.member.Leads() && !m.Overruled && (!m.Complete(&m.Soft) || m.Soft.Max != m.Hard.Max):
 		m.Overruled = true
-		r.wrong++
 		r.member.Propose(paxos.Final, m, m.Hard.Max)
 	}
 }

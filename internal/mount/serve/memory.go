@@ -1,51 +1,32 @@
 package serve
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
-	"golang.org/x/sys/unix"
+	"github.com/globalfs/globalfs/pkg/fabric/ring"
 )
 
 // Memory returns memory that outlives this process: the holder keeps it, and gives it to the next daemon. It
 // is the memory of the daemon before, or new and zero. Its size cannot change, so no access to it fails. It
 // is mapped until the end of the process. Memory is called once, before Keep.
 func (k *Keeper) Memory(size int) ([]byte, error) {
-	if k.memory == nil {
-		file, err := newMemory(size)
+	if k.memory != nil {
+		m, err := ring.Open(k.memory, size)
 		if err != nil {
-			return nil, fmt.Errorf("memory that outlives this process: %w", err)
+			return nil, fmt.Errorf("memory of the process before: %w: unmount, and mount with this version", err)
 		}
-		k.memory = file
-		if err := k.giveMemory(); err != nil {
-			return nil, fmt.Errorf("memory that outlives this process: the holder does not take it: %w", err)
-		}
+		return m, nil
 	}
-	info, err := k.memory.Stat()
+	m, file, err := ring.Create(size)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("memory that outlives this process: %w", err)
 	}
-	if info.Size() != int64(size) {
-		return nil, fmt.Errorf("the process before has left %d bytes of memory, this version wants %d: unmount, and mount with this version", info.Size(), size)
+	k.memory = file
+	if err := k.giveMemory(); err != nil {
+		return nil, fmt.Errorf("memory that outlives this process: the holder does not take it: %w", err)
 	}
-	return unix.Mmap(int(k.memory.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-}
-
-// newMemory makes a file of a fixed size that has no name and is in memory.
-func newMemory(size int) (*os.File, error) {
-	fd, err := unix.MemfdCreate("globalfs-log", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), "log")
-	if err = f.Truncate(int64(size)); err == nil {
-		_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return m, nil
 }
 
 // giveMemory gives the memory to the holder, if there is any.
