@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
 
 MOUNT ?= $(HOME)/globalfs
 ARGS ?=
@@ -16,8 +17,9 @@ CHAOS_SHORT ?= 2m
 export SKIPS ?= $(CURDIR)/bin/skipped
 export SKIPPED ?= print
 GOTEST := go run ./test/gotest
+# `make test` runs these targets beside the tests in real time, with the processor time that those leave.
+BESIDE ?= arch sim
 
-STATICCHECK := v0.8.2
 GOLANGCI := v2.15.0
 GOVULNCHECK := v1.8.0
 NFPM := v2.45.2
@@ -73,8 +75,18 @@ bench: lab ## three server processes and a mount beside loopback FUSE and the di
 ##@ Development
 
 .PHONY: test
-test: none-skipped deps vet arch unit race wan processes rdma cluster ## everything: on a bare machine it first installs what is missing
+test: none-skipped deps vet ## everything: on a bare machine it first installs what is missing
+	@failed=0; $(MAKE) beside & $(MAKE) in-real-time || failed=1; wait $$! || failed=1; exit $$failed
 	@$(GOTEST) -report
+
+IN_TURN = for target in $(1); do start=$$SECONDS; $(2) $(MAKE) $$target; \
+	echo "=== make $$target: ok in $$((SECONDS - start)) s"; done
+
+.PHONY: beside in-real-time
+beside:
+	@$(call IN_TURN,$(BESIDE),nice -n 19)
+in-real-time:
+	@$(call IN_TURN,unit race wan processes rdma cluster)
 
 .PHONY: none-skipped
 none-skipped:
@@ -94,13 +106,17 @@ arch: ## the import rules, the documentation rules, the dependency lists, and th
 	$(GOTEST) -count=1 ./test/arch ./test/mutants ./test/gotest
 
 .PHONY: unit
-unit: ## all packages but those that `make race` runs as well as this would
-	$(GOTEST) -timeout 20m ./internal/sim $$(go list ./... | grep -v /test/ | grep -vE '/internal/(sim|$(RACED))$$')
+unit: ## all packages but the simulator, and those that `make race` runs as well as this would
+	$(GOTEST) -vet=off -timeout 20m $$(go list ./... | grep -v /test/ | grep -vE '/internal/(sim|$(RACED))$$')
 	$(GOTEST) -count=1 -timeout 5m ./internal/dev -run TestLatencyBetweenRegions
+
+.PHONY: sim
+sim: ## the cores and the whole file system in the simulator
+	$(GOTEST) -vet=off -timeout 40m ./internal/sim
 
 .PHONY: race
 race: ## the concurrent packages with the race detector
-	@if command -v cc >/dev/null; then $(GOTEST) -race -short -timeout 20m $(CONCURRENT); else \
+	@if command -v cc >/dev/null; then $(GOTEST) -vet=off -race -short -timeout 20m $(CONCURRENT); else \
 		echo 'without the race detector, which needs a C compiler: sudo apt-get install -y gcc libc6-dev'; \
 		mkdir -p bin; echo 'make race: no C compiler' >>'$(SKIPS)'; \
 		$(GOTEST) -timeout 10m $(CONCURRENT); fi
@@ -166,10 +182,9 @@ fuzz: ## every fuzz target (FUZZ=1m each)
 	done
 
 .PHONY: lint
-lint: vet $(TOOLS)/staticcheck@$(STATICCHECK) $(TOOLS)/golangci-lint@$(GOLANGCI) ## gofmt, vet, staticcheck, golangci-lint, sizes
+lint: vet $(TOOLS)/golangci-lint@$(GOLANGCI) ## gofmt, vet, golangci-lint (with staticcheck), sizes
 	@unformatted="$$(gofmt -l cmd internal pkg test $(wildcard bench))"; \
 		if [ -n "$$unformatted" ]; then echo "gofmt -w these files:"; echo "$$unformatted"; exit 1; fi
-	$(TOOLS)/staticcheck@$(STATICCHECK) ./...
 	$(TOOLS)/golangci-lint@$(GOLANGCI) run
 	@go test -count=1 -v -run TestSizes ./test/arch
 
@@ -190,9 +205,6 @@ $(TOOLS)/goreleaser@$(GORELEASER):
 
 $(TOOLS)/govulncheck@$(GOVULNCHECK):
 	@deploy/deps.sh tool $@ golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK)
-
-$(TOOLS)/staticcheck@$(STATICCHECK):
-	@deploy/deps.sh tool $@ honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK)
 
 $(TOOLS)/golangci-lint@$(GOLANGCI):
 	@deploy/deps.sh tool $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
