@@ -72,6 +72,27 @@ func TestRepeatable(t *testing.T) {
 	require.Equal(t, []string{"-v"}, onlyPackages([]string{"-v"}, []string{b}), "the package of the directory")
 }
 
+// Only the failed tests run again, unless a panic hides those that did not run.
+func TestRepeatsFailedTests(t *testing.T) {
+	const pkg = `"Package":"github.com/globalfs/globalfs/test/b"`
+	broken := `{"Action":"fail",` + pkg + `,"Test":"TestA/one"}{"Action":"fail",` + pkg + `,"Test":"TestA"}{"Action":"fail",` + pkg + `,"Test":"TestB"}`
+	verdict := `{"Action":"output",` + pkg + `,"Output":"FAIL\n"}`
+	end := `{"Action":"output",` + pkg + `,"Output":"FAIL\ttest/b\t0.1s\n"}{"Action":"fail",` + pkg + `}`
+	b := module + "test/b"
+	for _, c := range []struct {
+		events     string
+		args, want []string
+	}{
+		{broken + verdict + end, []string{"-race", "./..."}, []string{"-run", "^(TestA|TestB)$", "-race", b}},
+		{broken + end, []string{"-race", "./..."}, []string{"-race", b}},
+		{broken + verdict + end, []string{"./...", "-run", "X"}, []string{b, "-run", "X"}},
+	} {
+		p := newPrinter(&bytes.Buffer{})
+		require.NoError(t, p.readAll(strings.NewReader(c.events)))
+		require.Equal(t, c.want, p.repeatArgs(c.args))
+	}
+}
+
 // An error of gotest is printed also if go test has failed, which prints its reason itself.
 func TestErrorsBesideGoTest(t *testing.T) {
 	failed := &exec.ExitError{}

@@ -5,9 +5,10 @@
 //
 // A skip with a reason that begins with "by design:" is not reported: another target runs the test.
 //
-// With REPEAT=1 in the environment, as in CI, the packages that failed run once more. The process tests run
-// clusters in real time on a shared machine. A package that fails first and passes then is printed as FLAKY:
-// file an issue for the test. A data race and code that does not compile are not repeated.
+// With REPEAT=1 in the environment, as in CI, the tests that failed run once more, and whole packages that a
+// panic or a timeout ended. The process tests run clusters in real time on a shared machine. What fails first
+// and passes then is printed as FLAKY: file an issue for the test. A data race and code that does not compile
+// are not repeated.
 package main
 
 import (
@@ -50,18 +51,19 @@ func printOwn(out io.Writer, err error) {
 	}
 }
 
-// run runs go test, once more for packages that failed if REPEAT=1, and appends the skipped tests to the file
+// run runs go test, once more for what failed if REPEAT=1, and appends the skipped tests to the file
 // at path.
 func run(path string, args []string) error {
 	p, err := once(args)
 	skips := p.skips
 	var failed *exec.ExitError
 	if errors.As(err, &failed) && os.Getenv("REPEAT") == "1" && p.repeatable() {
-		fmt.Printf("\nREPEAT %s\n", strings.Join(p.failed, " "))
-		again, second := once(onlyPackages(args, p.failed))
+		repeat := p.repeatArgs(args)
+		fmt.Printf("\nREPEAT go test %s\n", strings.Join(repeat, " "))
+		again, second := once(repeat)
 		skips = append(skips, again.skips...)
 		if err = second; err == nil {
-			fmt.Printf("FLAKY: passed the second time only: %s\n\n", strings.Join(p.failed, " "))
+			fmt.Printf("FLAKY: passed the second time only: %s %s\n\n", strings.Join(p.failed, " "), strings.Join(p.broken, " "))
 		}
 	}
 	slices.Sort(skips)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -34,6 +35,8 @@ type printer struct {
 	skips []string
 
 	failed []string // packages
+	broken []string // tests of these packages, without subtests
+	cut    bool     // a package ended before all of its tests, as after a panic
 	race   bool     // the race detector reported a race
 	build  bool     // a package does not compile
 }
@@ -102,6 +105,9 @@ func (p *printer) endTest(e event) {
 	switch e.Action {
 	case "fail":
 		fmt.Fprint(p.out, text)
+		if !strings.Contains(e.Test, "/") {
+			p.broken = append(p.broken, e.Test)
+		}
 	case "skip":
 		p.skip(e, text)
 	}
@@ -128,10 +134,12 @@ func (p *printer) skip(e event, text string) {
 // endPackage prints the package's own output: its result. Of a package that failed, it also prints the output
 // of tests that did not end, as after a panic or a timeout.
 func (p *printer) endPackage(e event) {
+	verdict := false
 	for _, k := range p.order[e.Package] {
 		own := k == e.Package+"\x00"
 		text := p.take(k)
 		if own {
+			verdict = verdictOfTests.MatchString(text)
 			defer func() { fmt.Fprint(p.out, ownOutput(text, e.Action == "fail")) }()
 		} else if e.Action == "fail" {
 			fmt.Fprint(p.out, text)
@@ -140,12 +148,26 @@ func (p *printer) endPackage(e event) {
 	delete(p.order, e.Package)
 	if e.Action == "fail" {
 		p.failed = append(p.failed, e.Package)
+		p.cut = p.cut || !verdict
 		p.build = p.build || e.FailedBuild != ""
 	}
 }
 
 // repeatable tells whether another run of the packages that failed can be of use.
 func (p *printer) repeatable() bool { return len(p.failed) > 0 && !p.race && !p.build }
+
+// verdictOfTests is the line that a package prints after all of its tests.
+var verdictOfTests = regexp.MustCompile(`(?m)^FAIL$`)
+
+// repeatArgs are the arguments of go test for another run: of the tests that failed, or of whole packages if
+// the failed tests are not known or args select tests.
+func (p *printer) repeatArgs(args []string) []string {
+	repeat := onlyPackages(args, p.failed)
+	if p.cut || slices.Contains(args, "-run") {
+		return repeat
+	}
+	return append([]string{"-run", "^(" + strings.Join(p.broken, "|") + ")$"}, repeat...)
+}
 
 // ownOutput is the output of go test without -v for a package: without the line PASS of one that passed.
 func ownOutput(text string, failed bool) string {
