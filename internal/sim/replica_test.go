@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -34,8 +33,8 @@ func TestReplicas(t *testing.T) {
 // one since the last sync.
 type stored struct {
 	keys      *kv.Store // of the running replica, with the writes that are not committed
-	committed []byte    // nil: nothing is
-	saved     []byte
+	committed *kv.View  // nil: nothing is
+	saved     *kv.View
 	snaps     []storeSnapshot // of runs with losses of power: the last synced one, and some after it
 }
 
@@ -56,11 +55,9 @@ func (k lossyKeys) Pending() int {
 func (k lossyKeys) Commit(sync bool) error {
 	err := k.Store.Commit(sync)
 	if err == nil {
-		var b bytes.Buffer
-		err = meta.Snapshot(k.Store, &b)
-		k.disk.committed = b.Bytes()
+		k.disk.committed, err = k.View()
 		if sync || k.rng.IntN(4) == 0 {
-			k.disk.saved = b.Bytes()
+			k.disk.saved = k.disk.committed
 		}
 	}
 	return err
@@ -141,14 +138,20 @@ func (d *stored) crash(rng *rand.Rand) error {
 	if d.saved != nil && rng.IntN(2) == 0 {
 		d.committed = d.saved
 	}
-	d.keys = kv.NewMemory()
 	if d.committed == nil {
+		d.keys = kv.NewMemory()
 		return nil
 	}
-	if err := meta.Restore(d.keys, bytes.NewReader(d.committed)); err != nil {
-		return err
+	return d.load(d.committed)
+}
+
+// load makes the store of the entries in state.
+func (d *stored) load(state *kv.View) error {
+	d.keys = kv.NewMemory()
+	for key, value := range state.Scan(nil, nil) {
+		d.keys.Set(key, value)
 	}
-	return d.keys.Commit(true)
+	return errors.Join(state.Err(), d.keys.Commit(true))
 }
 
 // replicaCores makes the two cores of a replica: of the order of its partition, and of the one between

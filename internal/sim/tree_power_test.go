@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"testing"
@@ -45,7 +44,7 @@ func treePower(seed uint64) treeSetup {
 // storeSnapshot is a state of a store, with its position in the order of the partition.
 type storeSnapshot struct {
 	at    multicast.Timestamp
-	bytes []byte
+	state *kv.View
 }
 
 // Commit implements replica.Keys.
@@ -55,15 +54,13 @@ func (k *observedKeys) Commit(sync bool) error {
 		return err
 	}
 	own, _, err := replica.Positions(k.Store)
-	var b bytes.Buffer
-	err = errors.Join(err, meta.Snapshot(k.Store, &b))
 	if sync {
 		k.disk.snaps = nil
 		if net := k.node.run.net; net != nil {
 			net.SyncStore(k.node.self)
 		}
 	}
-	k.disk.snaps = append(k.disk.snaps, storeSnapshot{own.Final, b.Bytes()})
+	k.disk.snaps = append(k.disk.snaps, storeSnapshot{own.Final, k.disk.committed})
 	return err
 }
 
@@ -131,8 +128,8 @@ func (r *tree) dark(members []multicast.ProcessID, end LogEnd) {
 			n--
 		}
 		disk.snaps = disk.snaps[:n+1]
-		disk.saved, disk.committed, disk.keys = disk.snaps[n].bytes, disk.snaps[n].bytes, kv.NewMemory()
-		if err := errors.Join(meta.Restore(disk.keys, bytes.NewReader(disk.saved)), disk.keys.Commit(true)); err != nil {
+		disk.saved, disk.committed = disk.snaps[n].state, disk.snaps[n].state
+		if err := disk.load(disk.saved); err != nil {
 			r.fail("replica %d: %w", id, err)
 		}
 	}

@@ -107,11 +107,15 @@ func (r *tree) hasOpen() bool {
 func (r *tree) preload() error {
 	for p, state := range r.begin {
 		for _, id := range treeGroups[p].Members {
-			disk := &stored{keys: kv.NewMemory(), committed: state, saved: state}
-			if err := errors.Join(meta.Restore(disk.keys, bytes.NewReader(state)), disk.keys.Commit(true)); err != nil {
+			disk := &stored{keys: kv.NewMemory()}
+			err := errors.Join(meta.Restore(disk.keys, bytes.NewReader(state)), disk.keys.Commit(true))
+			if err == nil {
+				disk.committed, err = disk.keys.View()
+			}
+			if err != nil {
 				return err
 			}
-			r.disks[id] = disk
+			disk.saved, r.disks[id] = disk.committed, disk
 		}
 	}
 	return nil
