@@ -40,7 +40,7 @@ func defaultLimits() limits {
 		handshakes:     512,
 		handshake:      probeTime,
 		connections:    8192,
-		perClient:      128,
+		perClient:      1024, // two of each mount: many machines may share a certificate
 		calls:          1024,
 		bytes:          256 << 20,
 		callsPerSecond: DefaultCallsPerSecond,
