@@ -36,7 +36,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &level{db: db, files: files, cache: cache{limit: o.ValueCache}}
+	l := &level{dir: dir, db: db, files: files, cache: cache{limit: o.ValueCache}}
 	if l.cache.limit == 0 {
 		l.cache.limit = defaultValueCache
 	}
@@ -44,6 +44,9 @@ func Open(dir string, o Options) (*Store, error) {
 }
 
 func openLevel(dir string, o Options) (*leveldb.DB, storage.Storage, error) {
+	if err := takePlace(dir); err != nil {
+		return nil, nil, fmt.Errorf("open store: %w", err)
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("open store: %w", err)
 	}
@@ -88,6 +91,7 @@ func (o Options) level() *opt.Options {
 
 // level keeps committed entries in LevelDB.
 type level struct {
+	dir   string
 	db    *leveldb.DB
 	files storage.Storage
 	cache cache

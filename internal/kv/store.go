@@ -17,6 +17,8 @@ type base interface {
 	scan(from, to []byte, yield func(key, value []byte) bool) error
 	// write makes the pending entries one batch.
 	write(pending *table, sync bool) error
+	// replace replaces the entries by those of fill, see Store.Replace.
+	replace(fill Fill) error
 	// view gives the committed entries as they are now.
 	view() (*View, error)
 	// verify reads all entries, and calls each with their sizes until it returns false.

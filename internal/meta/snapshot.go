@@ -22,7 +22,7 @@ const (
 	maxSnapshotValue = 16 << 20
 )
 
-// ErrBadSnapshot is the error that Restore gives for input that Snapshot did not write.
+// ErrBadSnapshot is the error that ReadSnapshot gives for input that Snapshot did not write.
 var ErrBadSnapshot = errors.New("bad snapshot")
 
 // Scanner is the source that Snapshot reads: a Keys, or a view of one.
@@ -59,57 +59,6 @@ func Snapshot(keys Scanner, w io.Writer) error {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
 	return nil
-}
-
-// Restore replaces all keys by those of a snapshot; the caller commits. It holds
-// the whole snapshot in memory and touches keys only once it has found it to be whole: after an error they
-// are unchanged.
-func Restore(keys Keys, r io.Reader) error {
-	return RestoreIf(keys, r, func(Scanner) error { return nil })
-}
-
-// RestoreIf is Restore, unless check returns an error for the content of the snapshot.
-func RestoreIf(keys Keys, r io.Reader, check func(Scanner) error) error {
-	pairs, err := readSnapshot(r)
-	if err == nil {
-		err = check(pairs)
-	}
-	if err != nil {
-		return fmt.Errorf("read snapshot: %w", err)
-	}
-	for key := range keys.Scan(nil, nil) {
-		keys.Delete(key)
-	}
-	for _, p := range pairs {
-		keys.Set(p[0], p[1])
-	}
-	return nil
-}
-
-// snapshotPairs are the keys of a snapshot with their values, in order.
-type snapshotPairs [][2][]byte
-
-// Scan yields the pairs with keys in [from, to).
-func (p snapshotPairs) Scan(from, to []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(key, value []byte) bool) {
-		for _, pair := range p {
-			if bytes.Compare(pair[0], from) < 0 || to != nil && bytes.Compare(pair[0], to) >= 0 {
-				continue
-			}
-			if !yield(pair[0], pair[1]) {
-				return
-			}
-		}
-	}
-}
-
-// readSnapshot gives the keys with their values, in order.
-func readSnapshot(r io.Reader) (pairs snapshotPairs, err error) {
-	err = ReadSnapshot(r, func(key, value []byte) error {
-		pairs = append(pairs, [2][]byte{key, value})
-		return nil
-	})
-	return pairs, err
 }
 
 // ReadSnapshot hands the keys of a snapshot, with their values, to yield, in their order; yield may keep

@@ -21,17 +21,24 @@ func snapshotOf(t testing.TB, keys ...string) []byte {
 	return b.Bytes()
 }
 
-func TestRestoreReplacesAllKeys(t *testing.T) {
+// restore replaces a store by a snapshot, as a replica does that takes over the state of another one.
+func restore(s *kv.Store, snapshot []byte) error {
+	return s.Replace(func(set func(key, value []byte) error) error {
+		return meta.ReadSnapshot(bytes.NewReader(snapshot), set)
+	})
+}
+
+func TestASnapshotReplacesAllKeys(t *testing.T) {
 	s := kv.NewMemory()
 	s.Set([]byte("old"), []byte("v"))
-	require.NoError(t, meta.Restore(s, bytes.NewReader(snapshotOf(t, "a", "\x41replica"))))
+	require.NoError(t, restore(s, snapshotOf(t, "a", "\x41replica")))
 	require.Nil(t, s.Get([]byte("old")))
 	var b bytes.Buffer
 	require.NoError(t, meta.Snapshot(s, &b))
 	require.Equal(t, snapshotOf(t, "a", "\x41replica"), b.Bytes())
 }
 
-// Restore finds any change or cut of a snapshot, and then touches nothing.
+// ReadSnapshot finds any change or cut of a snapshot, and then the store keeps its entries.
 func TestADamagedSnapshotChangesNothing(t *testing.T) {
 	good := snapshotOf(t, "a", "b", "c")
 	var bad [][]byte
@@ -43,7 +50,7 @@ func TestADamagedSnapshotChangesNothing(t *testing.T) {
 	for _, b := range bad {
 		s := kv.NewMemory()
 		s.Set([]byte("old"), []byte("v"))
-		require.ErrorIs(t, meta.Restore(s, bytes.NewReader(b)), meta.ErrBadSnapshot)
+		require.ErrorIs(t, restore(s, b), meta.ErrBadSnapshot)
 		require.Equal(t, "v", string(s.Get([]byte("old"))))
 		require.Nil(t, s.Get([]byte("a")))
 	}
@@ -69,11 +76,11 @@ func TestSnapshotReportsErrors(t *testing.T) {
 	}
 }
 
-func FuzzRestore(f *testing.F) {
+func FuzzReadSnapshot(f *testing.F) {
 	f.Add(snapshotOf(f, "a", "b"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := kv.NewMemory()
-		if meta.Restore(s, bytes.NewReader(b)) == nil {
+		if restore(s, b) == nil {
 			var again bytes.Buffer
 			require.NoError(t, meta.Snapshot(s, &again))
 			require.True(t, bytes.HasPrefix(b, again.Bytes()))

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -81,6 +82,10 @@ func (r *Replica) VerifyDigest(read, claimed digest.Sum) {
 	}
 }
 
+// KeepDigest makes a store keep the digest of its entries, as New does. A program that changes the store of a
+// stopped replica calls it first.
+func KeepDigest(keys Keys) error { return keys.KeepDigest(digestKey, partOf) }
+
 // SumStore reads a store of a replica, and returns the sum of all entries that count for its digest.
 func SumStore(store meta.Scanner) digest.Sum {
 	return digest.Of(store.Scan(nil, nil), partOf)
@@ -99,24 +104,30 @@ func partOf(key []byte) digest.Part {
 	return digest.Whole
 }
 
-// restore replaces the store by a snapshot of another replica's, unless the digest in it is not that of its
-// entries.
-func (r *Replica) restore(snapshot io.Reader) error {
-	var read digest.Sum
-	err := meta.RestoreIf(r.keys, snapshot, func(store meta.Scanner) error {
+// restore replaces the store by a snapshot of another replica's with the record under adoptedKey, unless the
+// digest in the snapshot is not that of its entries.
+func (r *Replica) restore(snapshot io.Reader, record []byte) error {
+	return r.keys.Replace(func(set func(key, value []byte) error) error {
+		var read, hasher = digest.Sum{}, digest.Hasher{}
 		var stored []byte
-		for _, value := range store.Scan(digestKey, append(digestKey[:1:1], 0)) {
-			stored = value
+		err := meta.ReadSnapshot(snapshot, func(key, value []byte) error {
+			switch {
+			case string(key) == string(digestKey):
+				stored = value
+				return nil
+			case string(key) == string(adoptedKey):
+				return nil
+			}
+			read = read.Add(hasher.Counted(partOf(key), key, value))
+			return set(key, value)
+		})
+		if err != nil {
+			return fmt.Errorf("read snapshot: %w", err)
 		}
-		read = SumStore(store)
 		// An older version carries no digest, or one of another scheme.
 		if sum, carried := digest.Parse(stored); carried && read != sum {
 			return fmt.Errorf("%w: its digest is %v, and its entries have %v: the store of the other replica is damaged", ErrNotNewer, sum, read)
 		}
-		return nil
+		return errors.Join(set(digestKey, read.Bytes()), set(adoptedKey, record))
 	})
-	if err == nil { // the replaced store may have had a false digest
-		r.keys.Correct(read.Sub(r.keys.Digest()))
-	}
-	return err
 }

@@ -45,15 +45,15 @@ func TestRestoreChecksTheDigest(t *testing.T) {
 	f := newFixture(t)
 	before := SumStore(f.keys)
 	require.Equal(t, before, f.keys.Digest())
-	err := f.restore(bytes.NewReader(snapshotWith(t, true)))
+	err := f.restore(bytes.NewReader(snapshotWith(t, true)), nil)
 	require.ErrorIs(t, err, ErrNotNewer)
 	require.ErrorContains(t, err, "the store of the other replica is damaged")
 	require.Equal(t, before, SumStore(f.keys), "nothing has changed")
 
 	var h digest.Hasher
 	f.keys.Correct(h.Entry([]byte("what is not"), []byte("there")))
-	require.NoError(t, f.restore(bytes.NewReader(snapshotWith(t, false))))
-	require.NoError(t, f.keys.Commit(true))
+	require.NoError(t, f.restore(bytes.NewReader(snapshotWith(t, false)), []byte("record")))
+	require.Equal(t, "record", string(Adopted(f.keys)))
 	require.Equal(t, h.Entry([]byte("key"), []byte("value")), f.keys.Digest())
 	require.Equal(t, f.keys.Digest().Bytes(), f.keys.Get(digestKey))
 }

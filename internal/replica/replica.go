@@ -33,6 +33,9 @@ type Keys interface {
 	// the key at. part returns the part of the entry with a key that counts.
 	KeepDigest(at []byte, part func(key []byte) digest.Part) error
 	Digest() digest.Sum
+	// Replace replaces all entries by those of fill. It holds a bounded part of them in memory. After an
+	// error nothing has changed. The replica must restart then.
+	Replace(fill func(set func(key, value []byte) error) error) error
 	Correct(difference digest.Sum)
 }
 
@@ -122,7 +125,7 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 		tickets: tickets{of: cfg.Tickets, optional: cfg.TicketsOptional, calls: map[uint64]naming{}},
 		orders:  order.New(cfg.Self, multicast.GroupID(cfg.Partition), own, between, cfg.Incarnation<<32),
 	}
-	err := keys.KeepDigest(digestKey, partOf)
+	err := KeepDigest(keys)
 	if err != nil {
 		return nil, fmt.Errorf("digest of the store: %w", err)
 	}

@@ -50,8 +50,8 @@ func EndAdoption(keys Keys) error {
 	return keys.Commit(true)
 }
 
-// Adopt replaces the store by that of another replica. Then the process must restart (Adopted). After an
-// error nothing has changed.
+// Adopt replaces the store by that of another replica, of which it holds a bounded part in memory. Then the
+// process must restart (Adopted). After an error nothing has changed.
 func (r *Replica) Adopt(state io.Reader) error {
 	in := bufio.NewReader(state)
 	n, err := binary.ReadUvarint(in)
@@ -66,12 +66,8 @@ func (r *Replica) Adopt(state io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotNewer, err)
 	}
-	if err := r.restore(in); err != nil {
-		return err
-	}
-	r.keys.Set(adoptedKey, record)
-	if err := r.keys.Commit(true); err != nil {
-		return fmt.Errorf("adopt: store: %w", err)
+	if err := r.restore(in, record); err != nil {
+		return fmt.Errorf("adopt: %w", err)
 	}
 	return nil
 }

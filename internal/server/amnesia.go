@@ -242,3 +242,11 @@ func (k syncedKeys) Commit(sync bool) error {
 	}
 	return k.Store.Commit(sync)
 }
+
+// Replace implements replica.Keys.
+func (k syncedKeys) Replace(fill kv.Fill) error {
+	if err := k.log.Sync(); err != nil {
+		return err
+	}
+	return k.Store.Replace(fill)
+}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -55,12 +56,36 @@ func (k lossyKeys) Pending() int {
 func (k lossyKeys) Commit(sync bool) error {
 	err := k.Store.Commit(sync)
 	if err == nil {
-		k.disk.committed, err = k.View()
+		err = k.keep(sync)
+	}
+	return err
+}
+
+// Replace implements replica.Keys.
+func (k lossyKeys) Replace(fill kv.Fill) error {
+	err := k.Store.Replace(fill)
+	if err == nil {
+		err = k.keep(true)
+	}
+	return err
+}
+
+// keep notes the committed entries, which survive the end of the process.
+func (k lossyKeys) keep(sync bool) (err error) {
+	k.disk.committed, err = k.View()
+	if err == nil {
 		if sync || k.rng.IntN(4) == 0 {
 			k.disk.saved = k.disk.committed
 		}
 	}
 	return err
+}
+
+// restore replaces a store by a snapshot.
+func restore(keys *kv.Store, snapshot []byte) error {
+	return keys.Replace(func(set func(key, value []byte) error) error {
+		return meta.ReadSnapshot(bytes.NewReader(snapshot), set)
+	})
 }
 
 // replicas is one run.

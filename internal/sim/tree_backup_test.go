@@ -106,7 +106,7 @@ func (r *tree) judgeCut(saved map[uint16][]byte, reach treeReach) error {
 	var stores []replica.Keys
 	for p := range uint16(len(saved)) {
 		store := kv.NewMemory()
-		if err := meta.Restore(store, bytes.NewReader(saved[p])); err != nil {
+		if err := restore(store, saved[p]); err != nil {
 			return err
 		}
 		keys, stores = append(keys, store), append(stores, store)

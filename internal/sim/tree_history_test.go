@@ -128,9 +128,8 @@ func (h *history) add(e happening) int {
 // the replica stores.
 type observedKeys struct {
 	lossyKeys
-	node     *treeNode
-	adopting bool // the state of another replica
-	blind    bool // nothing is noted: effects can be undone
+	node  *treeNode
+	blind bool // nothing is noted: effects can be undone
 }
 
 // First bytes of the observed keys: see the documents of packages replica and meta.
@@ -143,7 +142,7 @@ const (
 
 func (k *observedKeys) Set(key, value []byte) {
 	switch {
-	case k.adopting || k.blind:
+	case k.blind:
 	case key[0] == answerKeys:
 		k.answers(updateName{k.node.partition, binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint64(key[9:])}, value)
 	case key[0] == coordinatedKeys:
@@ -155,14 +154,14 @@ func (k *observedKeys) Set(key, value []byte) {
 }
 
 func (k *observedKeys) Delete(key []byte) {
-	if key[0] == coordinatedKeys && !k.adopting && !k.blind {
+	if key[0] == coordinatedKeys && !k.blind {
 		if s := readSeveral(k.Get(key)); s.name.partition != k.node.partition {
 			if c := k.node.run.history.byID[s.id]; c != nil {
 				k.concludes(s.id, c)
 			}
 		}
 	}
-	if key[0] == inodeKeys && !k.adopting {
+	if key[0] == inodeKeys {
 		ino := posix.Ino(binary.BigEndian.Uint64(key[1:]))
 		r := varint.NewReader(k.Get(key))
 		_ = r.Uint64()

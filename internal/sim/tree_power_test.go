@@ -53,6 +53,20 @@ func (k *observedKeys) Commit(sync bool) error {
 	if err != nil || !k.node.run.power || !sync && k.rng.IntN(4) != 0 {
 		return err
 	}
+	return k.snap(sync)
+}
+
+// Replace implements replica.Keys.
+func (k *observedKeys) Replace(fill kv.Fill) error {
+	err := k.lossyKeys.Replace(fill)
+	if err != nil || !k.node.run.power {
+		return err
+	}
+	return k.snap(true)
+}
+
+// snap keeps the committed state for losses of power.
+func (k *observedKeys) snap(sync bool) error {
 	own, _, err := replica.Positions(k.Store)
 	if sync {
 		k.disk.snaps = nil

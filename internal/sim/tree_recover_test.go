@@ -108,7 +108,7 @@ func (r *tree) preload() error {
 	for p, state := range r.begin {
 		for _, id := range treeGroups[p].Members {
 			disk := &stored{keys: kv.NewMemory()}
-			err := errors.Join(meta.Restore(disk.keys, bytes.NewReader(state)), disk.keys.Commit(true))
+			err := restore(disk.keys, state)
 			if err == nil {
 				disk.committed, err = disk.keys.View()
 			}

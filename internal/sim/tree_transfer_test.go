@@ -99,9 +99,7 @@ func (n *treeNode) fetch() {
 
 // adopt replaces the own state by a fetched one and restarts the process, maybe later.
 func (n *treeNode) adopt(state *bytes.Buffer) {
-	n.keys.adopting = true
 	err := n.Replica.Adopt(state)
-	n.keys.adopting = false
 	switch {
 	case errors.Is(err, replica.ErrNotNewer):
 		n.run.reach[notTaken]++

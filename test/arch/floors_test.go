@@ -77,7 +77,7 @@ var floors = map[string]int{
 	"internal/trace":         4,
 	"internal/durable":       4,
 	"internal/wire":          4,
-	"internal/kv":            4,
+	"internal/kv":            5,
 	"internal/wal":           4,
 	"internal/metrics":       4,
 	"internal/identity":      4,
@@ -128,6 +128,7 @@ var floors = map[string]int{
 	"bench/memory":     9,
 	"bench/hops":       10,
 	"bench/replicas":   10,
+	"bench/growth":     11,
 
 	"internal/cli":     11,
 	"bench/lab":        12,

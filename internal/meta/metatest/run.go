@@ -2,6 +2,7 @@ package metatest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -166,11 +167,11 @@ func (r *run) copyOf(i int, fresh func() Store) (Store, error) {
 		return nil, err
 	}
 	keys := fresh()
-	keys.Set([]byte("what was there before"), nil)
-	if err := meta.Restore(keys, &b); err != nil {
-		return nil, err
-	}
-	return keys, keys.Commit(true)
+	err := meta.ReadSnapshot(&b, func(key, value []byte) error {
+		keys.Set(key, value)
+		return nil
+	})
+	return keys, errors.Join(err, keys.Commit(true))
 }
 
 // finish compares the whole states: with the model, with each other, and with a restored copy.

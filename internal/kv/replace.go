@@ -1,0 +1,115 @@
+package kv
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/globalfs/globalfs/internal/durable"
+)
+
+// Fill hands all entries of a store to set, each key once and in any order. set copies both.
+type Fill = func(set func(key, value []byte) error) error
+
+// Names of directories beside that of a store.
+const (
+	filling = ".new"  // is being filled; the next Open removes it
+	filled  = ".next" // is complete, and takes the place of the store at the next Open
+)
+
+// Parameters of a store that is being filled, in bytes.
+const (
+	fillBuffer = 16 << 20
+	fillBatch  = 1 << 20
+)
+
+// Replace replaces the store by the entries that fill sets. It holds a bounded part of them in memory. After
+// an error nothing has changed. A store on disk has its former content until it is opened again, after a loss
+// of power, too; what is written to it in between is lost. A store in memory
+// changes at once. A store that keeps a digest takes it from the entries, which have it under its key.
+func (s *Store) Replace(fill Fill) error {
+	if s.err != nil {
+		return s.err
+	}
+	if err := s.base.replace(fill); err != nil {
+		return fmt.Errorf("replace store: %w", err)
+	}
+	if _, inMemory := s.base.(*memory); inMemory {
+		s.pending.reset()
+		s.written = 0
+		if s.summed != nil {
+			return s.KeepDigest(s.summed.at, s.summed.part)
+		}
+	}
+	return nil
+}
+
+func (m *memory) replace(fill Fill) error {
+	var fresh table
+	err := fill(func(key, value []byte) error {
+		fresh.set(entry{bytes.Clone(key), append([]byte{}, value...)})
+		return nil
+	})
+	if err == nil {
+		m.table = fresh
+	}
+	return err
+}
+
+func (l *level) replace(fill Fill) (err error) {
+	dir := l.dir + filling
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
+	fresh, err := Open(dir, Options{WriteBuffer: fillBuffer})
+	if err != nil {
+		return err
+	}
+	err = fill(func(key, value []byte) error {
+		fresh.Set(key, value)
+		if fresh.Pending() < fillBatch {
+			return nil
+		}
+		return fresh.Commit(false)
+	})
+	if err == nil {
+		err = fresh.Commit(true)
+	}
+	if err = errors.Join(err, fresh.Close()); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(l.dir + filled); err != nil {
+		return err
+	}
+	if err := os.Rename(dir, l.dir+filled); err != nil {
+		return err
+	}
+	return durable.SyncDir(filepath.Dir(l.dir))
+}
+
+// takePlace puts the complete content that Replace has left beside the store in dir into its place.
+func takePlace(dir string) error {
+	if err := os.RemoveAll(dir + filling); err != nil {
+		return err
+	}
+	if _, err := os.Stat(dir + filled); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.Rename(dir+filled, dir); err != nil {
+		return err
+	}
+	return durable.SyncDir(filepath.Dir(dir))
+}
