@@ -39,10 +39,11 @@ variable, such as GLOBALFS_LAB_DURATION for --duration.`,
   globalfs-lab reproduce --quick --out reproduced
   globalfs-lab processes --shape a --outstanding 128
   globalfs-lab mount -- --measures create,stat
+  globalfs-lab growth --sizes 1000,10000
   globalfs-lab geo --settings embedded,loopback --clients 1 --duration 500ms`,
 	}
 	command.Prepare(root)
-	root.AddCommand(newMulticast(), newCross(), newTram(), newFabric(), newHeron(), newPacking(), newReproduce(), newBatching(), newProcesses(), newGeo(), newMount())
+	root.AddCommand(newMulticast(), newCross(), newTram(), newFabric(), newHeron(), newPacking(), newReproduce(), newBatching(), newProcesses(), newGeo(), newMount(), newGrowth())
 	return root
 }
 

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	main := cli.Main
-	if slices.Contains([]string{"geo", "processes"}, os.Args[1]) {
+	if slices.Contains([]string{"geo", "processes", "growth"}, os.Args[1]) {
 		main = Main
 	}
 	os.Exit(main(os.Args[1:], os.Stdout, os.Stderr))
