@@ -100,7 +100,7 @@ func (f *benchMountFlags) run(cmd *cobra.Command, args []string) (err error) {
 		defer func() { err = errors.Join(err, end()) }()
 		c.Directories = append([]compare.Directory{d}, c.Directories...)
 	}
-	if err := errors.Join(f.addProcesses(), f.addSecond(), c.Validate()); err != nil {
+	if err := errors.Join(f.addProcesses(), f.addSecond(), f.addSources(), c.Validate()); err != nil {
 		return command.InputError(err)
 	}
 	rows, err := compare.Run(ctx, *c)
@@ -141,6 +141,19 @@ func (f *benchMountFlags) addProcesses() error {
 				return fmt.Errorf("--pid %q: give NAME=PID,PID with numbers of processes", flag)
 			}
 			d.Processes = append(d.Processes, compare.Process{Name: processName(pid), PID: pid})
+		}
+	}
+	return nil
+}
+
+// addSources makes the paths of --tar and --configure absolute: the programs run in other directories.
+func (f *benchMountFlags) addSources() (err error) {
+	for _, path := range []*string{&f.config.Tar, &f.config.Sources} {
+		if *path == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(*path); err != nil {
+			return err
 		}
 	}
 	return nil

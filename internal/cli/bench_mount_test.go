@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -30,6 +31,18 @@ func TestBenchMountOfPlainDirectories(t *testing.T) {
 	for _, name := range []string{"mount.txt", "mount.json"} {
 		require.FileExists(t, filepath.Join(results, name))
 	}
+}
+
+// Paths of --tar and --configure may be relative: the programs run in other directories.
+func TestBenchMountOfRelativePaths(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir("sources", 0o755))
+	require.NoError(t, os.WriteFile("sources/configure", []byte("#!/bin/sh\n"), 0o755))
+	require.NoError(t, exec.Command("tar", "-cf", "archive.tar", "sources").Run())
+	var out, err bytes.Buffer
+	code := Main([]string{"bench", "mount", "--rounds", "1", "--tar", "archive.tar", "--configure", "sources", "--measures", "untar,configure", dir}, &out, &err)
+	require.Equal(t, command.ExitOK, code, err.String())
 }
 
 func TestBenchMountInput(t *testing.T) {
