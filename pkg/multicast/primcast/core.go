@@ -223,8 +223,8 @@ func (c *Core) receive(f *multicast.Frame) {
 	} else {
 		for _, p := range c.frames.packets {
 			c.handle(q, p)
+			c.more(q, p)
 		}
-		c.more(q)
 	}
 	c.frames.reset()
 }

@@ -106,7 +106,7 @@
 // A step takes from the application, proposes, sends again and streams about Config.MaxFrame bytes of content
 // each. A sender has at most Config.WindowBytes on the way. The rest is stored, and the core requests the
 // next step at once (frame.go). A T of any length comes in parts: NEW-STATE names its length, and the
-// receiver of a part asks for the next one (epoch.go more).
+// receiver of a part asks for the next one (incoming.go).
 //
 // # The content travels once
 //
