@@ -317,6 +317,10 @@ func (c *Core) activate() {
 	if c.current != c.promised || c.isAmnesiac() {
 		return
 	}
+	if c.hasResigned() {
+		c.beginNext()
+		return
+	}
 	c.state = Follower
 	if c.current.Leader == c.self.id {
 		c.state = Primary
