@@ -318,7 +318,9 @@ func (c *Core) activate() {
 		return
 	}
 	if c.hasResigned() {
-		c.beginNext()
+		if c.self.member >= 0 {
+			c.startCampaign() // the next epoch
+		}
 		return
 	}
 	c.state = Follower

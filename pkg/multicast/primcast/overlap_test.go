@@ -137,8 +137,8 @@ func TestRestartedPrimarySendsNoClock(t *testing.T) {
 	require.NotEmpty(t, bumps)
 }
 
-// TestForgottenProposalSurvives: two members have the entry that the primary has forgotten. They are a quorum,
-// so it keeps its place.
+// TestForgottenProposalSurvives: two members have the entry that the primary has forgotten. They are a
+// quorum, so it keeps its place.
 func TestForgottenProposalSurvives(t *testing.T) {
 	c := newCluster(t, func(cfg *Config) { cfg.Overlap = true })
 	c.run(2 * tick)
