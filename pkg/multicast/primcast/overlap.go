@@ -90,8 +90,8 @@ func (c *variables) sendProposal(q *peer, p *entryPacket) {
 	q.frame = p.append(q.frame)
 }
 
-// sayEarly makes frame, which is that of q and one more packet, the frame of q. The packet promises nothing. It
-// may leave early if this holds for all packets before it (O4).
+// sayEarly makes frame, which is that of q and one more packet, the frame of q. The packet promises nothing.
+// It may leave early if this holds for all packets before it (O4).
 func (q *peer) sayEarly(frame []byte) {
 	if q.early == len(q.frame) {
 		q.early = len(frame)
