@@ -1,8 +1,8 @@
 // Package driver runs a turn.Node, such as a replica, for real: the only stepper of a core. A turn gathers
 // everything that is ready (frames, requests, the time), steps once, makes the records durable (also against
 // a loss of power if the core asks for it, Output.Sync), and only then lets frames leave, applies deliveries
-// and answers. Packing and group commit follow: input that arrives during
-// a turn is the batch of the next one.
+// and answers. Frames that promise nothing (Output.Early) leave before the records are written. Packing and
+// group commit follow: input that arrives during a turn is the batch of the next one.
 package driver
 
 import (

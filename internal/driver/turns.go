@@ -175,7 +175,9 @@ func (d *Driver) turn() bool {
 		return false
 	}
 	d.gather()
-	d.step()
+	if t.failed = d.step(); t.failed != nil {
+		return false
+	}
 	if t.out.Sync || t.out.Checkpoint || d.node.Syncs(&t.out) || len(t.out.Records) > 0 && d.log.Synchronous() {
 		t.rest = true
 		return false
@@ -203,8 +205,9 @@ func (d *Driver) finish(ctx context.Context) {
 		return
 	}
 	d.gather()
-	d.step()
-	t.failed = d.release()
+	if t.failed = d.step(); t.failed == nil {
+		t.failed = d.release()
+	}
 }
 
 // gather takes all ready input.
@@ -237,13 +240,31 @@ func (d *Driver) gather() {
 	in.Now = d.clock.Now()
 }
 
-// step steps the node. Its immediate answers leave.
-func (d *Driver) step() {
+// step steps the node. Its immediate answers leave, and then the frames that do not wait for the records.
+func (d *Driver) step() error {
 	t := &d.turns
 	t.out.Reset()
 	d.node.Step(&t.in, &t.out)
 	d.answer(t.out.Replies)
 	t.mark(&t.moments.Stepped)
+	if len(t.out.Early) == 0 {
+		return nil
+	}
+	return d.send(t.out.Early)
+}
+
+// send sends frames to others, and keeps those of the process to itself.
+func (d *Driver) send(frames []multicast.Frame) error {
+	t := &d.turns
+	for _, f := range frames {
+		if f.Peer == d.self {
+			t.own = append(t.own, f)
+		} else if err := d.links.Send(f.Peer, f.Data); err != nil && !errors.Is(err, transport.ErrBacklog) && !errors.Is(err, transport.ErrTooLong) {
+			return fmt.Errorf("link to process %d: %w", f.Peer, err)
+		} // a lost frame restarts its link, and the core sends the needed content again
+	}
+	d.links.Flush()
+	return nil
 }
 
 // release is the gate: records first, then the output that depends on them.
@@ -262,14 +283,9 @@ func (d *Driver) release() error {
 	}
 	t.mark(&t.moments.Logged)
 	d.answer(out.Persisted)
-	for _, f := range out.Frames {
-		if f.Peer == d.self {
-			t.own = append(t.own, f)
-		} else if err := d.links.Send(f.Peer, f.Data); err != nil && !errors.Is(err, transport.ErrBacklog) && !errors.Is(err, transport.ErrTooLong) {
-			return fmt.Errorf("link to process %d: %w", f.Peer, err)
-		} // a lost frame restarts its link, and the core sends the needed content again
+	if err := d.send(out.Frames); err != nil {
+		return err
 	}
-	d.links.Flush()
 	t.mark(&t.moments.Sent)
 	replies, err := d.node.Apply(out)
 	if err != nil {

@@ -13,13 +13,12 @@ func TestFramesCarryABackup(t *testing.T) {
 	var f frames
 	f.data = map[multicast.ProcessID][]byte{}
 	f.add(2, sectionMessage, []byte("message"))
-	var out multicast.Output
-	f.flush(&out, 300)
-	require.Len(t, out.Frames, 1)
+	out := f.flush(nil, 300)
+	require.Len(t, out, 1)
 	var o Orders
 	o.frames.data = map[multicast.ProcessID][]byte{}
 	received := 0
-	require.True(t, o.split(multicast.Frame{Peer: 1, Data: out.Frames[0].Data}, func(_ multicast.ProcessID, message []byte) {
+	require.True(t, o.split(multicast.Frame{Peer: 1, Data: out[0].Data}, func(_ multicast.ProcessID, message []byte) {
 		received++
 		require.Equal(t, "message", string(message))
 		require.Equal(t, uint64(300), o.Backup())

@@ -16,6 +16,9 @@
 // records of the own order alone is synced only if a proposal in it asks for that (Entry.Durable), or the
 // epoch changes. Both orders write one log, so that a sync covers all earlier records of both.
 //
+// A core may let frames leave before its records (multicast.Output.Early). The servers let the own order do
+// so, if their log syncs each step. All statements to other partitions wait for the records.
+//
 // # Formats
 //
 // A frame has sections: of the own order, of the order between partitions, and messages between replicas

@@ -28,6 +28,8 @@ type frames struct {
 	peers []multicast.ProcessID // with data, in the order of their first section
 }
 
+func newFrames() frames { return frames{data: map[multicast.ProcessID][]byte{}} }
+
 func (f *frames) add(to multicast.ProcessID, s section, data []byte) {
 	b := f.data[to]
 	if b == nil {
@@ -37,13 +39,21 @@ func (f *frames) add(to multicast.ProcessID, s section, data []byte) {
 	f.data[to] = varint.AppendBytes(append(b, byte(s)), data)
 }
 
+// addAll adds the frames of a core.
+func (f *frames) addAll(all []multicast.Frame, s section) {
+	for _, frame := range all {
+		f.add(frame.Peer, s, frame.Data)
+	}
+}
+
 // flush moves the frames to out. Each of them carries the number of a backup, unless it is 0.
-func (f *frames) flush(out *multicast.Output, backup uint64) {
+func (f *frames) flush(out []multicast.Frame, backup uint64) []multicast.Frame {
 	for _, to := range f.peers {
-		out.Frames = append(out.Frames, multicast.Frame{Peer: to, Data: carry(backup, f.data[to])})
+		out = append(out, multicast.Frame{Peer: to, Data: carry(backup, f.data[to])})
 	}
 	f.peers = f.peers[:0]
 	clear(f.data)
+	return out
 }
 
 // Send puts a message for another replica into its frame of this step.

@@ -44,7 +44,7 @@ type Orders struct {
 
 	ownIn, betweenIn   multicast.Input
 	ownOut, betweenOut multicast.Output
-	frames             frames
+	early, frames      frames // that do not wait for the records of the step, and that do
 	malformed          uint64 // frames
 	left               bool   // this process is no member any more in one order at least
 	backup             uint64 // the newest backup that this replica has heard of
@@ -55,7 +55,7 @@ type Orders struct {
 func New(self multicast.ProcessID, group multicast.GroupID, own, between Core, first uint64) *Orders {
 	return &Orders{
 		self: self, group: group, own: own, between: between, sequence: first,
-		proposed: map[multicast.MessageID]bool{}, frames: frames{data: map[multicast.ProcessID][]byte{}},
+		proposed: map[multicast.MessageID]bool{}, early: newFrames(), frames: newFrames(),
 	}
 }
 
@@ -145,8 +145,8 @@ func (o *Orders) Replace(wanted []multicast.Replacement) {
 	o.betweenIn.Replace = append(o.betweenIn.Replace, wanted...)
 }
 
-// Step lets both cores take their step. The output holds the records of both, one frame per peer, and the
-// deliveries of both.
+// Step lets both cores take their step. The output holds the records of both, one frame per peer, another one
+// for what leaves early, and the deliveries of both.
 func (o *Orders) Step(lead bool, out *multicast.Output) {
 	o.ownIn.Lead, o.betweenIn.Lead = lead, lead
 	o.ownOut.Reset()
@@ -154,13 +154,11 @@ func (o *Orders) Step(lead bool, out *multicast.Output) {
 	o.own.Step(&o.ownIn, &o.ownOut)
 	o.between.Step(&o.betweenIn, &o.betweenOut)
 	o.records(out)
-	for _, f := range o.ownOut.Frames {
-		o.frames.add(f.Peer, sectionOwn, f.Data)
-	}
-	for _, f := range o.betweenOut.Frames {
-		o.frames.add(f.Peer, sectionBetween, f.Data)
-	}
-	o.frames.flush(out, o.backup)
+	o.early.addAll(o.ownOut.Early, sectionOwn)
+	o.early.addAll(o.betweenOut.Early, sectionBetween)
+	o.frames.addAll(o.ownOut.Frames, sectionOwn)
+	o.frames.addAll(o.betweenOut.Frames, sectionBetween)
+	out.Early, out.Frames = o.early.flush(out.Early, o.backup), o.frames.flush(out.Frames, o.backup)
 	out.Sync = o.ownOut.Sync || len(o.betweenOut.Records) > 0 // other partitions hear of all that is recorded there
 	out.Deliveries = append(append(out.Deliveries, o.ownOut.Deliveries...), o.betweenOut.Deliveries...)
 	out.Safe = o.ownOut.Safe

@@ -32,7 +32,7 @@ func (c *fakeCore) Step(in *multicast.Input, out *multicast.Output) {
 	c.in = *in
 	c.in.Frames, c.in.Proposed = slices.Clone(in.Frames), slices.Clone(in.Proposed)
 	out.Records = append(out.Records, c.out.Records...)
-	out.Frames = append(out.Frames, c.out.Frames...)
+	out.Early, out.Frames = append(out.Early, c.out.Early...), append(out.Frames, c.out.Frames...)
 	out.Deliveries = append(out.Deliveries, c.out.Deliveries...)
 	out.Checkpoint, out.Safe, out.Behind, out.Wake = c.out.Checkpoint, c.out.Safe, c.out.Behind, c.out.Wake
 	c.out = multicast.Output{}
@@ -159,6 +159,30 @@ func TestSectionsOfAFrame(t *testing.T) {
 }
 
 // A link that starts anew does so for both orders, and in its place among the frames.
+// TestEarlyFramesStayEarly: what a core sends early leaves in a frame of its own. Messages between replicas,
+// and all else, wait for the records.
+func TestEarlyFramesStayEarly(t *testing.T) {
+	p := newPair(t)
+	p.HearBackup(7)
+	p.own.out.Early = []multicast.Frame{frame(2, "content")}
+	p.own.out.Frames = []multicast.Frame{frame(2, "acknowledgement")}
+	p.between.out.Frames = []multicast.Frame{frame(2, "statement")}
+	out := p.step(func() { p.Send(2, []byte("message")) })
+	require.Len(t, out.Early, 1)
+	require.Len(t, out.Frames, 1)
+	other := newPair(t)
+	other.step(nil, multicast.Frame{Peer: 9, Data: out.Early[0].Data})
+	require.Equal(t, []multicast.Frame{frame(9, "content")}, other.own.in.Frames)
+	require.Empty(t, other.between.in.Frames)
+	require.Empty(t, other.received)
+	require.EqualValues(t, 7, other.Backup())
+	other.step(nil, multicast.Frame{Peer: 9, Data: out.Frames[0].Data})
+	require.Equal(t, []multicast.Frame{frame(9, "acknowledgement")}, other.own.in.Frames)
+	require.Equal(t, []multicast.Frame{frame(9, "statement")}, other.between.in.Frames)
+	require.Equal(t, []string{"9: message"}, other.received)
+	require.Empty(t, p.step(nil).Early, "nothing is sent twice")
+}
+
 func TestALinkThatStartsAnew(t *testing.T) {
 	p := newPair(t)
 	before := append([]byte{byte(sectionOwn), 1, 'a'}, byte(sectionBetween), 1, 'b')

@@ -284,11 +284,11 @@ func (s *Server) recoverCores(plan *topology.Cluster, h *hosted, incarnation uin
 	if seat := plan.Partitions[h.partition].Replicas[h.index].Seat; seat != h.process {
 		cfg.Replaces = seat
 	}
-	cfg.Amnesiac = h.marked
+	cfg.Amnesiac, cfg.Overlap = h.marked, s.cfg.Durability == wal.Sync
 	if local, err = primcast.New(cfg); err != nil {
 		return nil, nil, err
 	}
-	cfg.Amnesiac = false // the order between partitions is always synced
+	cfg.Amnesiac, cfg.Overlap = false, false // the order between partitions is always synced, and states nothing before
 	cfg.Groups, cfg.Founded, cfg.Delivered = groups, plan.Founded, relayed
 	cfg.Classes, cfg.HybridClock = true, true
 	if cross, err = primcast.New(cfg); err != nil {

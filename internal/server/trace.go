@@ -38,11 +38,14 @@ func (t *tracer) Observes() bool {
 
 // Turn implements driver.Observer. It leaves out a turn whose only input was the time.
 func (t *tracer) Turn(at *driver.Moments, in *turn.Input, out *turn.Output, replies []turn.Call) {
-	if len(in.Frames) == 0 && len(in.Requests) == 0 && len(out.Deliveries) == 0 && len(out.Frames) == 0 {
+	if len(in.Frames) == 0 && len(in.Requests) == 0 && len(out.Deliveries) == 0 && len(out.Frames) == 0 && len(out.Early) == 0 {
 		return
 	}
 	commands := t.take(in.Requests)
 	t.add(at.Begun, at.Stepped.Sub(at.Begun), commands, t.input(in, len(commands)))
+	if text := t.frames("sends early ", out.Early); text != "" {
+		t.add(at.Stepped, 0, commands, text)
+	}
 	if len(out.Records) > 0 {
 		t.add(at.Stepped, at.Logged.Sub(at.Stepped), commands, records(out))
 	}

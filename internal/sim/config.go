@@ -69,6 +69,10 @@ type Faults struct {
 
 	LagMax time.Duration
 
+	// ForgetPercent of the early frames (multicast.Output.Early) that arrive before the records of their steps
+	// are durable: the sender stops at that moment, for up to Longest.
+	ForgetPercent int
+
 	// The knowledge of the load; each field may be nil. TakeOver to Dark are used only with the weight of
 	// their fault: Ahead, Learn, Evict, Grow, Shrink, Power. A process that is asked to lead takes steps.
 	MayCrash func(multicast.ProcessID) bool      // whether the process may be stopped now

@@ -20,9 +20,11 @@ type disk struct {
 
 // write is the output of one step, which leaves when its records are durable.
 type write struct {
-	out  turn.Output
-	eras []uint64 // of the links of out.Frames, as the step saw them
-	ends []LogEnd // of the log, with each of out.Records; nil: not known
+	out   turn.Output
+	early []uint64 // of the links of out.Early, as the step saw them
+	eras  []uint64 // of the links of out.Frames
+	ends  []LogEnd // of the log, with each of out.Records; nil: not known
+	heard bool     // some of out.Early has arrived
 }
 
 func (d *disk) busy() bool { return len(d.writing) > 0 }
@@ -35,6 +37,9 @@ func (d *disk) write(p *process, w *write) {
 		at = max(at, n.now+n.between(0, n.cfg.DiskMax), d.slowUntil)
 	}
 	d.free = at
+	if !d.busy() {
+		p.releaseEarly(w)
+	}
 	if at == n.now && !d.busy() {
 		d.keep(w, len(w.out.Records))
 		p.release(w)
@@ -49,6 +54,9 @@ func (d *disk) write(p *process, w *write) {
 		d.writing = d.writing[1:]
 		d.keep(w, len(w.out.Records))
 		p.release(w)
+		if d.busy() {
+			p.releaseEarly(d.writing[0])
+		}
 	})
 }
 
@@ -87,6 +95,9 @@ func (d *disk) lose(n *Network) {
 			n.mark(Torn)
 		case 0 < count && len(w.out.Frames) > 0:
 			n.mark(Unsent)
+		}
+		if count < whole && w.heard {
+			n.mark(Forgotten)
 		}
 		if count < whole || n.percent(50) {
 			break

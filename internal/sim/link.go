@@ -29,8 +29,9 @@ type link struct {
 
 // flying is a frame on the way.
 type flying struct {
-	at   time.Duration // when it arrives unless it is held up
-	data []byte
+	at    time.Duration // when it arrives unless it is held up
+	data  []byte
+	early *write // it did not wait for these records; nil: it waited for all
 }
 
 // connect starts the links between two processes anew and tells both. A
@@ -80,8 +81,8 @@ func (n *Network) reconnect(p *process) {
 	}
 }
 
-// send carries a frame that p produced in an era.
-func (n *Network) send(p *process, era uint64, f multicast.Frame) {
+// send carries a frame that p produced in an era. The records of its step may not be durable yet (early).
+func (n *Network) send(p *process, era uint64, f multicast.Frame, early *write) {
 	q := n.processes[f.Peer]
 	p.act()
 	if _, ok := p.spoke[q.id]; !ok {
@@ -103,7 +104,7 @@ func (n *Network) send(p *process, era uint64, f multicast.Frame) {
 		n.mark(Late)
 	}
 	l.last = at
-	l.flight = append(l.flight, flying{at: at, data: f.Data})
+	l.flight = append(l.flight, flying{at: at, data: f.Data, early: early})
 	n.trace.add(n.now, "send", p.id, uint64(q.id), uint64(len(f.Data)), digest(f.Data))
 	n.arriveAt(p, q, at)
 }
@@ -124,13 +125,17 @@ func (n *Network) arrive(p, q *process, era uint64) {
 		n.arriveAt(p, q, l.stalled)
 		return
 	}
-	data := l.flight[0].data
+	data, early := l.flight[0].data, l.flight[0].early
 	l.flight = l.flight[1:]
 	if q.up && q.links[p.id].open {
+		if early != nil {
+			early.heard = true
+		}
 		q.act()
 		q.receive(multicast.Frame{Peer: p.id, Data: data})
 	}
 	n.drained(p, q)
+	n.forget(p, early)
 }
 
 // overflow handles a send beyond the window of the link from p to q. The new frame is lost, and of the frames

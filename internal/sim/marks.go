@@ -30,6 +30,7 @@ const (
 	Learned                 // the state machine of a process learned deliveries that its core had not made
 	Outage                  // a process lost power alone
 	OutageLost              // and records with it that were written and not synced
+	Forgotten               // early frames of a step arrived, and its records did not become durable
 	markCount
 )
 
@@ -37,6 +38,7 @@ var markNames = [markCount]string{
 	"torn", "unsent", "cut-frames", "cut-one-way", "cut-region", "cut-survived", "cut-restart",
 	"late", "killed", "killed-most", "chased", "replaced", "transferred", "moved", "withdrawn", "overflowed",
 	"evicted", "grown", "shrunk", "retired", "dark", "dark-lost", "learned", "outage", "outage-lost",
+	"forgotten",
 }
 
 // String gives the name that traces show.

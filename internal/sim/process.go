@@ -156,14 +156,7 @@ func (p *process) step() {
 	out := &w.out
 	p.net.trace.add(p.net.now, "step", p.id, uint64(len(in.Frames)), uint64(len(in.Proposed)),
 		uint64(len(out.Records)), uint64(len(out.Frames)), uint64(len(out.Deliveries)))
-	for i, f := range out.Frames {
-		invariant.Check(p.links[f.Peer] != nil && len(f.Data) > 0 && len(f.Data) <= p.net.cfg.MaxFrame,
-			"process %d sends %d bytes to process %d: a frame has 1 to %d", p.id, len(f.Data), f.Peer, p.net.cfg.MaxFrame)
-		for _, other := range out.Frames[:i] {
-			invariant.Check(f.Peer != other.Peer, "process %d sends two frames to process %d in one step", p.id, f.Peer)
-		}
-		w.eras = append(w.eras, p.links[f.Peer].accepted)
-	}
+	w.early, w.eras = p.accepted(out.Early), p.accepted(out.Frames)
 	if node, ok := p.node.(logger); ok {
 		w.ends = node.LogEnds(out.Records)
 	}
@@ -172,11 +165,31 @@ func (p *process) step() {
 	p.disk.write(p, w)
 }
 
+// accepted checks the frames of a step, and gives the eras of their links.
+func (p *process) accepted(frames []multicast.Frame) (eras []uint64) {
+	for i, f := range frames {
+		invariant.Check(p.links[f.Peer] != nil && len(f.Data) > 0 && len(f.Data) <= p.net.cfg.MaxFrame,
+			"process %d sends %d bytes to process %d: a frame has 1 to %d", p.id, len(f.Data), f.Peer, p.net.cfg.MaxFrame)
+		for _, other := range frames[:i] {
+			invariant.Check(f.Peer != other.Peer, "process %d sends two frames to process %d in one step", p.id, f.Peer)
+		}
+		eras = append(eras, p.links[f.Peer].accepted)
+	}
+	return eras
+}
+
+// releaseEarly lets the output leave that does not wait for the records of its step.
+func (p *process) releaseEarly(w *write) {
+	for i, f := range w.out.Early {
+		p.net.send(p, w.early[i], f, w)
+	}
+}
+
 // release lets all output leave that the records of a step gated.
 func (p *process) release(w *write) {
 	p.answer(w.out.Persisted)
 	for i, f := range w.out.Frames {
-		p.net.send(p, w.eras[i], f)
+		p.net.send(p, w.eras[i], f, nil)
 	}
 	for i := range w.out.Deliveries {
 		d := &w.out.Deliveries[i]

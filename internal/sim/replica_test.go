@@ -195,7 +195,7 @@ func replicaCores(
 		return nil, nil, err
 	}
 	cfg.Groups, cfg.Founded, cfg.Delivered = groups, founded, crossAt
-	cfg.Classes, cfg.HybridClock = true, true
+	cfg.Classes, cfg.HybridClock, cfg.Overlap = true, true, false
 	if cross, err = primcast.New(cfg); err != nil {
 		return nil, nil, err
 	}

@@ -23,6 +23,13 @@ func (n *Network) crash(until time.Duration, p *process) bool {
 	return true
 }
 
+// forget stops the sender of an early frame that has arrived, before the records of its step are durable.
+func (n *Network) forget(p *process, early *write) {
+	if early != nil && early.heard && slices.Contains(p.disk.writing, early) && !n.healed && n.percent(n.cfg.Faults.ForgetPercent) {
+		n.crash(n.now+n.between(0, n.cfg.Faults.Longest), p)
+	}
+}
+
 // ahead stops a process. Soon after its restart the others of its group take over its state.
 func (n *Network) ahead(until time.Duration, p *process) {
 	if n.crash(until, p) {

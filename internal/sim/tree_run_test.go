@@ -189,7 +189,7 @@ func (r *tree) boot(self multicast.ProcessID, number uint64, records [][]byte) (
 	if n.machine, err = meta.New(n.keys, r.treeMeta(n.partition)); err != nil {
 		return nil, err
 	}
-	cfg := primcast.Config{Self: self, Retain: r.retain}
+	cfg := primcast.Config{Self: self, Retain: r.retain, Overlap: number%3 != 0 && !r.power} // sometimes other than before
 	if born := group.born.Members[index]; born != self {
 		cfg.Replaces = born
 	}

@@ -31,26 +31,41 @@ func TestTreeShards(t *testing.T) {
 	reach.require(t, treeMarks...)
 }
 
+// TestTreeForgets: disks are slow, and replicas stop between what leaves early and their records.
+func TestTreeForgets(t *testing.T) {
+	reach := treeReach{}
+	forgetful := func(cfg *Config) { cfg.DiskMax, cfg.Faults.ForgetPercent = 20*time.Millisecond, 5 }
+	seeds(t, 40, func(seed uint64) error {
+		r := treeRun(seed, treeSetup{change: forgetful})
+		if r.net != nil {
+			reach[forgotProposals] += r.net.Marks()[Forgotten]
+		}
+		return r.judge(reach)
+	})
+	reach.require(t, forgotProposals, renamedAcross, abortedThere, movedAway)
+}
+
 // treeMark names a situation that runs must get to.
 type treeMark string
 
 const (
-	renamedAcross  treeMark = "a rename over partitions was committed"
-	waitedYounger  treeMark = "a command of several partitions waited for a younger one"
-	refusedOlder   treeMark = "a command of several partitions was refused because of an older one"
-	abortedThere   treeMark = "a command of several partitions was aborted"
-	askedAgain     treeMark = "a replica that had crashed asked for the votes of another partition"
-	relayedByOther treeMark = "a replica that did not lead relayed what the order between partitions delivered"
-	movedAway      treeMark = "an inode moved away from its home"
-	movedHome      treeMark = "an inode moved back to its home"
-	reapedAway     treeMark = "an inode without a name was reaped away from its home"
-	heldUnlinked   treeMark = "a file without a name was read by who held it open"
-	madeAlone      treeMark = "an inode was made in another partition than its directory"
-	linkedAcross   treeMark = "a link over partitions was committed"
-	loopRefused    treeMark = "a rename of a directory below itself was refused over partitions"
-	checkpoints    treeMark = "a checkpoint of both orders was written"
-	dirAcross      treeMark = "a directory got another parent over partitions"
-	withdrawnThere treeMark = "a call for an update was withdrawn from a replica"
+	renamedAcross   treeMark = "a rename over partitions was committed"
+	waitedYounger   treeMark = "a command of several partitions waited for a younger one"
+	refusedOlder    treeMark = "a command of several partitions was refused because of an older one"
+	abortedThere    treeMark = "a command of several partitions was aborted"
+	askedAgain      treeMark = "a replica that had crashed asked for the votes of another partition"
+	relayedByOther  treeMark = "a replica that did not lead relayed what the order between partitions delivered"
+	movedAway       treeMark = "an inode moved away from its home"
+	movedHome       treeMark = "an inode moved back to its home"
+	reapedAway      treeMark = "an inode without a name was reaped away from its home"
+	heldUnlinked    treeMark = "a file without a name was read by who held it open"
+	madeAlone       treeMark = "an inode was made in another partition than its directory"
+	linkedAcross    treeMark = "a link over partitions was committed"
+	loopRefused     treeMark = "a rename of a directory below itself was refused over partitions"
+	checkpoints     treeMark = "a checkpoint of both orders was written"
+	dirAcross       treeMark = "a directory got another parent over partitions"
+	forgotProposals treeMark = "a replica forgot records of which others had heard early"
+	withdrawnThere  treeMark = "a call for an update was withdrawn from a replica"
 )
 
 var treeMarks = []treeMark{

@@ -7,6 +7,7 @@
 //
 //  1. The stepper fills an Input with everything that is ready, reads the clock, and calls Step.
 //  2. The replies in the Output leave at once: nothing that they say depends on the step's records.
+//     So do the frames in Output.Early, once the records of all earlier steps are durable.
 //  3. The stepper makes Output.Records durable, in the order of the steps. With Output.Sync it also syncs the
 //     log; then the replies in Output.Persisted leave.
 //  4. The frames leave, and Apply executes the deliveries of the step and returns further replies.

@@ -22,10 +22,11 @@ func TestResetLeavesNothing(t *testing.T) {
 
 	replies, persisted := []Call{{Token: 7, Data: []byte("reply")}}, []Call{{Token: 8, Data: []byte("on disk")}}
 	out := Output{Replies: replies, Persisted: persisted}
-	out.Wake, out.Records = 5, [][]byte{{1}}
+	out.Wake, out.Records, out.Early = 5, [][]byte{{1}}, []multicast.Frame{{Peer: 1}}
 	out.Reset()
 	require.Empty(t, out.Replies)
 	require.Empty(t, out.Records)
+	require.Empty(t, out.Early)
 	require.Zero(t, out.Wake)
 	require.Zero(t, replies[0])
 	require.Empty(t, out.Persisted)

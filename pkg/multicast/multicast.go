@@ -169,7 +169,7 @@ func (in *Input) Reset() {
 }
 
 // Output has the effects that one step asks for. There is one gate: Records become durable in order, and only
-// then the rest leaves, in order.
+// then the rest leaves, in order. Only Early does not wait for the Records of its own step.
 type Output struct {
 	// Records go to the write-ahead log. If Checkpoint is set, the first of them stands
 	// for everything recorded before it, which may then be dropped.
@@ -179,6 +179,9 @@ type Output struct {
 	// driver whose log syncs each step need not look at it; one whose log keeps records in memory only
 	// ignores it.
 	Sync bool
+	// Early are frames that promise nothing, in the form of Frames. They may leave before the Records of this
+	// step are durable, but not before those of earlier steps. They leave before Frames.
+	Early []Frame
 	// Frames hold at most one frame a peer, none longer than MaxFrame; content that does not fit leaves with
 	// a later step. The process itself is a peer like any other, so that it hears its own acknowledgement
 	// only once it is durable.
@@ -201,9 +204,10 @@ type Output struct {
 // Reset empties out for reuse. The bytes that it held are not reused.
 func (out *Output) Reset() {
 	clear(out.Records)
+	clear(out.Early)
 	clear(out.Frames)
 	clear(out.Deliveries)
-	*out = Output{Records: out.Records[:0], Frames: out.Frames[:0], Deliveries: out.Deliveries[:0]}
+	*out = Output{Records: out.Records[:0], Early: out.Early[:0], Frames: out.Frames[:0], Deliveries: out.Deliveries[:0]}
 }
 
 // Core is one process's part of a protocol: a deterministic function of its

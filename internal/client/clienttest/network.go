@@ -325,7 +325,7 @@ func (n *Network) step(m *member, requests ...turn.Call) (busy bool) {
 	}
 	var out turn.Output
 	m.replica.Step(&in, &out)
-	for _, f := range out.Frames {
+	for _, f := range slices.Concat(out.Early, out.Frames) {
 		if to := n.members[f.Peer]; to != nil && to.lives() {
 			to.inbox = append(to.inbox, letter{in.Now.Mono + n.delay, multicast.Frame{Peer: m.process, Data: f.Data}})
 		}

@@ -1,6 +1,7 @@
 package primcast
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ type cluster struct {
 	down     map[multicast.ProcessID]bool
 	lose     func(from, to multicast.ProcessID, k kind) bool // the packets to lose, if not nil
 	heard    func(from, to multicast.ProcessID, p packet)    // sees the other packets, if not nil
+	early    func(from, to multicast.ProcessID, p packet)    // sees those that leave early, if not nil
 	applied  map[multicast.ProcessID][]multicast.Delivery
 	behind   map[multicast.ProcessID]multicast.Progress
 	retired  map[multicast.ProcessID]bool
@@ -83,7 +85,16 @@ func (c *cluster) step(id multicast.ProcessID, in multicast.Input) {
 	}
 	c.applied[id] = append(c.applied[id], out.Deliveries...)
 	c.behind[id], c.retired[id] = out.Behind, out.Retired
-	for _, f := range out.Frames {
+	for _, f := range out.Early {
+		packets, err := decodeFrame(f.Data, nil)
+		require.NoError(c.t, err)
+		for _, p := range packets {
+			if c.early != nil {
+				c.early(id, f.Peer, p)
+			}
+		}
+	}
+	for _, f := range slices.Concat(out.Early, out.Frames) {
 		c.maxFrame = max(c.maxFrame, len(f.Data))
 		if data := c.carry(id, f); len(data) > 0 {
 			c.wire[f.Peer] = append(c.wire[f.Peer], multicast.Frame{Peer: id, Data: data})

@@ -50,6 +50,7 @@ type variables struct {
 	lost     Epoch // E_cur at the last loss of power that may have taken records (amnesia.go); zero: none did
 	state    State
 	log      journal
+	overlap  overlap
 
 	accepted   []*message // proposals of the primary after T that wait for their content
 	fresh      []*message // started since the last step: perhaps proposable
@@ -223,8 +224,8 @@ func (c *Core) receive(f *multicast.Frame) {
 	} else {
 		for _, p := range c.frames.packets {
 			c.handle(q, p)
+			c.more(q, p)
 		}
-		c.more(q)
 	}
 	c.frames.reset()
 }

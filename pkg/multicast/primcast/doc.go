@@ -94,11 +94,14 @@
 //     on its disk, and all of T before it: by I2 and Lemma 3, also if it came with NEW-STATE. A process that
 //     loses power may forget records that were not synced. Then it has no vote until it has the T of a new
 //     epoch, which members that remember have begun (amnesia.go has the proof).
+//     With Config.Overlap, content and a primary's proposals do not wait for the records. Then a primary
+//     that restarts does not continue its epoch (overlap.go has the proof).
 //   - When a link starts, each side sends its state again: own messages that the other side does not cover,
 //     NEW-EPOCH, PROMISE or ACCEPT, its ACK, and its coverage. All handlers are idempotent.
 //   - A follower takes the primary's next index only; after a gap it counts neither length nor clock of the
 //     primary until the gap is filled. This keeps I2 and I5 (Lemma 6, third case) without trust in links.
 //   - A restarted process is in the state of its last durable step, as if its messages since had been slow.
+//     Only early proposals have left without a durable step.
 //     It is active again once a quorum's ACCEPTs, or any ACK of its epoch, show that the epoch is active.
 //
 // # Bytes bound a step
@@ -106,7 +109,7 @@
 // A step takes from the application, proposes, sends again and streams about Config.MaxFrame bytes of content
 // each. A sender has at most Config.WindowBytes on the way. The rest is stored, and the core requests the
 // next step at once (frame.go). A T of any length comes in parts: NEW-STATE names its length, and the
-// receiver of a part asks for the next one (epoch.go more).
+// receiver of a part asks for the next one (incoming.go).
 //
 // # The content travels once
 //

@@ -172,20 +172,6 @@ func (c *Core) gatherState() {
 	c.install()
 }
 
-// askAgain: the source of T_max has promised again, since the link to it has restarted, and the request may
-// be lost. If the source has taken over the state of another member since, or lost power, it does not have
-// that T any more.
-func (c *Core) askAgain(q *peer, p *promise) {
-	in := &c.incoming
-	switch {
-	case in.source != q || q == c.self:
-	case in.epoch != p.current || in.length > p.length:
-		c.incoming = incoming{}
-	default:
-		q.frame = (&fetchLogPacket{epoch: in.epoch, known: in.known, decided: in.known}).append(q.frame)
-	}
-}
-
 // sendNewState is line 69 for one process, from the first entry that may differ in its T.
 func (c *Core) sendNewState(q *peer, p *promise) {
 	from := p.decided
@@ -197,29 +183,8 @@ func (c *Core) sendNewState(q *peer, p *promise) {
 		epoch: c.current, current: p.current, ts: c.clock, from: from, length: c.t.last(), roster: c.own.roster(),
 	}).append(q.frame)
 	c.stream(q, from)
+	q.speak = true
 }
-
-// incoming is a T on its way to this process: T_max to a candidate, or T' to a process that has promised.
-type incoming struct {
-	source *peer // nil: there is none
-	epoch  Epoch
-	from   uint64 // the own T is the same up to here
-	known  uint64
-	asked  uint64 // entries after it were requested from the source
-	length uint64 // the target of known
-	clock  multicast.Timestamp
-	staged []staged
-
-	roster roster // of the new epoch
-}
-
-type staged struct {
-	index uint64
-	ts    multicast.Timestamp
-	id    multicast.MessageID
-}
-
-func (in *incoming) takes(q *peer, e Epoch) bool { return in.source == q && in.epoch == e }
 
 // onNewState is line 70.
 func (c *Core) onNewState(q *peer, p *newStatePacket) {
@@ -236,35 +201,11 @@ func (c *Core) onNewState(q *peer, p *newStatePacket) {
 	}
 	c.oracle.progressed(c.now)
 	from := max(p.from, min(decided, p.length)) // the other may have forgotten earlier entries
-	c.incoming = incoming{
-		source: q, epoch: p.epoch, from: from, known: from, asked: from, length: p.length,
+	c.incoming = c.incoming.continued(incoming{
+		source: q, epoch: p.epoch, from: from, known: from, asked: p.from, length: p.length,
 		clock: p.ts, roster: p.roster,
-	}
+	})
 	c.install()
-}
-
-// stage stores an entry of the incoming T.
-func (c *Core) stage(p *entryPacket) {
-	in := &c.incoming
-	switch {
-	case p.index <= in.known:
-		return // no progress: it may come repeatedly, as an answer to another request
-	case p.index != in.known+1:
-		c.stats.Gaps++ // the link restarts, or the other has forgotten the missing entries
-		return
-	}
-	c.oracle.progressed(c.now)
-	in.staged = append(in.staged, staged{index: p.index, ts: p.ts, id: p.id})
-	in.known = p.index
-	c.install()
-}
-
-// more requests the next part of a T that comes in parts.
-func (c *Core) more(q *peer) {
-	if in := &c.incoming; in.source == q && in.known < in.length && in.known > in.asked {
-		in.asked = in.known
-		q.frame = (&fetchLogPacket{epoch: in.epoch, known: in.known, decided: in.known}).append(q.frame)
-	}
 }
 
 // install is lines 69-74, once T_max or T' is here with all content. A candidate thus installs before it
@@ -374,6 +315,12 @@ func (c *Core) heardActive(q *peer, e Epoch) {
 // activate is lines 77-81: all of m.dest get the whole T.
 func (c *Core) activate() {
 	if c.current != c.promised || c.isAmnesiac() {
+		return
+	}
+	if c.hasResigned() {
+		if c.self.member >= 0 {
+			c.startCampaign() // the next epoch
+		}
 		return
 	}
 	c.state = Follower

@@ -34,8 +34,14 @@ func (c *system) flush(out *multicast.Output) {
 		if n > max(c.config.MaxFrame, maxPacket) {
 			invariant.Broken("a frame of %d bytes for process %d: more than %d, and than one packet", n, q.id, c.config.MaxFrame)
 		}
-		out.Frames = append(out.Frames, multicast.Frame{Peer: q.id, Data: slices.Clone(q.frame[:n])})
-		q.frame = slices.Delete(q.frame, 0, n)
+		early := min(n, c.earlyPart(q))
+		if early > 0 {
+			out.Early = append(out.Early, multicast.Frame{Peer: q.id, Data: slices.Clone(q.frame[:early])})
+		}
+		if early < n {
+			out.Frames = append(out.Frames, multicast.Frame{Peer: q.id, Data: slices.Clone(q.frame[early:n])})
+		}
+		q.frame, q.early = slices.Delete(q.frame, 0, n), 0
 		if len(q.frame) > 0 {
 			wake(out, c.now)
 		} else if cap(q.frame) > maxScratch {

@@ -19,6 +19,7 @@ const (
 	recordRoster                // the roster of the own group, and the place of this process in it
 	recordLost                  // E_cur when power was lost (amnesia.go)
 	recordGrown                 // recordCheckpoint behind the number of its groups (groups.go)
+	recordOverlap               // the epoch in which this process may have made proposals that the log lacks (overlap.go)
 )
 
 // checkpointFactor is the minimum ratio of the records since the last checkpoint to the live state for the
@@ -88,6 +89,12 @@ func (j *journal) promise(e Epoch) {
 func (j *journal) lost(e Epoch) {
 	j.sync = true
 	j.record(appendEpoch([]byte{recordLost}, e))
+}
+
+// overlap records that proposals in an epoch leave early from the next step on.
+func (j *journal) overlap(e Epoch) {
+	j.sync = true
+	j.record(appendEpoch([]byte{recordOverlap}, e))
 }
 
 // state records the T of a new epoch in one record: a log that ends in the middle of it must not show half of
@@ -207,6 +214,18 @@ func readRecord(r *varint.Reader) *message {
 
 // appendCheckpoint writes the state after all records so far, without forgotten entries.
 func (c *Core) appendCheckpoint(b []byte) []byte {
+	b = c.appendState(b)
+	if c.lost != (Epoch{}) || c.overlap.epoch != (Epoch{}) {
+		b = appendEpoch(b, c.lost)
+	}
+	if c.overlap.epoch != (Epoch{}) {
+		b = appendEpoch(b, c.overlap.epoch)
+	}
+	return b
+}
+
+// appendState writes the part of a checkpoint that another member may take over.
+func (c *Core) appendState(b []byte) []byte {
 	b = appendEpoch(appendEpoch(c.appendCheckpointKind(b), c.current), c.promised)
 	b = appendBool(appendBool(b, c.seated), c.state == Retired)
 	for _, id := range c.groupIDs {
@@ -223,9 +242,6 @@ func (c *Core) appendCheckpoint(b []byte) []byte {
 			final = m.bound
 		}
 		b = appendRecord(varint.AppendUint(b, final), m)
-	}
-	if c.lost != (Epoch{}) {
-		b = appendEpoch(b, c.lost)
 	}
 	return b
 }

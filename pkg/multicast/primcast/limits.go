@@ -116,7 +116,7 @@ func (c *delivery) acknowledge(out *multicast.Output) {
 		if c.own.elects(q) && (q.clockSent < c.clock || q.lengthSent < c.t.last()) {
 			q.speak = q.speak || c.isDue(q, out)
 		}
-		if !q.speak {
+		if !q.speak || c.hasResigned() {
 			continue
 		}
 		q.speak = false

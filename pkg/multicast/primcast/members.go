@@ -190,7 +190,7 @@ func (c *variables) retire() {
 // rest is a step of a process that has retired.
 func (c *Core) rest(out *multicast.Output) {
 	for _, q := range c.order {
-		q.frame = nil
+		q.frame, q.early = nil, 0
 	}
 	c.flushLog(out)
 	out.Safe, out.Retired = c.checked.safe, true

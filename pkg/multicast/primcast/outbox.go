@@ -143,7 +143,7 @@ func (c *system) allExist(dest []multicast.GroupID) bool {
 }
 
 func (q *peer) sendStart(m *multicast.Message, prev uint64) {
-	q.frame = (&startPacket{message: *m, prev: prev}).append(grow(q.frame, m))
+	q.sayEarly((&startPacket{message: *m, prev: prev}).append(grow(q.frame, m)))
 }
 
 // onHave records that q, which is not in the own group, has m.

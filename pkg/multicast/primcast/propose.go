@@ -63,6 +63,7 @@ func (m *message) proposable(g multicast.GroupID) bool {
 //
 // The proposals of a step are about a frame: this bounds the entries, and the records of T.
 func (c *delivery) propose(out *multicast.Output) {
+	c.beginOverlap()
 	n := 0
 	for size := 0; n < len(c.fresh) && size < c.config.MaxFrame; n++ {
 		m := c.fresh[n]
@@ -102,7 +103,7 @@ func (c *variables) append(m *message) {
 		for _, q := range g.members() {
 			q.speak = q.speak || g != c.own // see acknowledge for the own group
 			if c.state == Primary && q != c.self {
-				q.frame = m.entry(c.current, prev).append(q.frame)
+				c.sendProposal(q, m.entry(c.current, prev))
 			}
 		}
 	}

@@ -29,6 +29,8 @@ func (c *Core) Replay(record []byte) error {
 		err = c.replayState(r)
 	case recordLost:
 		c.lost = readEpoch(r)
+	case recordOverlap:
+		c.overlap.epoch = readEpoch(r)
 	case recordRoster:
 		err = c.replayRoster(r, c.own)
 		c.replayRetired(r)
@@ -203,9 +205,12 @@ func (c *Core) replayCheckpoint(r *varint.Reader, groups int) error {
 		}
 	}
 	err := c.replayEnd(r, last)
-	c.lost = Epoch{}
+	c.lost, c.overlap.epoch = Epoch{}, Epoch{}
 	if r.Len() > 0 {
 		c.lost = readEpoch(r)
+	}
+	if r.Len() > 0 {
+		c.overlap.epoch = readEpoch(r)
 	}
 	return err
 }
@@ -267,9 +272,12 @@ func (c *Core) begin() {
 		c.finish(m)
 	}
 	c.oracle.progressed(c.now)
+	c.overlap.resigned = c.overlap.epoch
 	switch leads := c.promised.Leader == c.self.id; {
 	case c.isAmnesiac():
 		c.state = Promised
+	case c.hasResigned():
+		c.state = Candidate // of the next epoch (activate)
 	case c.promised.Number == 1 && leads: // line 8
 		c.state = Primary
 	case c.promised.Number == 1:
@@ -305,6 +313,7 @@ func (c *delivery) startLink(q *peer) {
 		return
 	}
 	q.frame, q.coverageSent, q.clockSent, q.lengthSent, q.fetching, q.resume = q.frame[:0], nil, 0, 0, false, 0
+	q.early = 0
 	q.coverageNew = true
 	if !q.group.elects(q) { // it was replaced, or is to be a member
 		q.tellRoster(q.group)
@@ -319,6 +328,9 @@ func (c *delivery) startLink(q *peer) {
 		}
 	}
 	q.tellRoster(c.own)
+	if q.group == c.own && q != c.self && c.hasResigned() {
+		q.frame = (&pingPacket{}).append(q.frame) // its answer shows whether it follows this process
+	}
 	if q.group != c.own || c.promised.Number == 1 {
 		return
 	}

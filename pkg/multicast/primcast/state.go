@@ -60,10 +60,7 @@ type peer struct {
 	later   epochClock          // sent in a later one
 	covered multicast.Progress  // its state machine holds all deliveries up to here durably
 
-	silent  time.Duration // when it last reported that its leader is silent; 0: no report
-	forgone Epoch         // E_prom at that report
-
-	amnesiac bool // at that report (amnesia.go)
+	report // its last one
 
 	// Since the link to it started:
 	coverageSent multicast.Progress  // of this process
@@ -76,6 +73,14 @@ type peer struct {
 	resume       uint64              // own messages from this number on are to be sent again; 0: none
 
 	frame []byte // of this step
+	early int    // the length of the packets at its start that may leave early (overlap.go)
+}
+
+// report is a SILENT of a process.
+type report struct {
+	silent   time.Duration // when it last reported that its leader is silent; 0: no report
+	forgone  Epoch         // E_prom at that report
+	amnesiac bool          // at that report (amnesia.go)
 }
 
 // epochClock is a clock that was sent in an epoch, when T reached last.

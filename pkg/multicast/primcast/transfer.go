@@ -58,7 +58,7 @@ func (c *delivery) onBehind(q *peer, p *behindPacket) {
 
 // State implements multicast.Transferable.
 func (c *Core) State() []byte {
-	return c.appendCheckpoint(appendProgress(nil, c.delivered))
+	return c.appendState(appendProgress(nil, c.delivered))
 }
 
 // Adopt implements multicast.Transferable. This process keeps its promises, its acknowledgements and its
@@ -84,7 +84,7 @@ func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err er
 		return nil, at, fmt.Errorf("primcast: state of %d bytes: epoch %v, %d entries and delivered up to %v, this process is at %v, %d, and needs %v: ask another member, or later",
 			len(state), other.current, other.t.last(), at, c.current, c.t.last(), c.behind)
 	}
-	other.seated, other.state, other.lost = c.seated, c.state, c.lost
+	other.seated, other.state, other.lost, other.overlap.epoch = c.seated, c.state, c.lost, c.overlap.epoch
 	other.promised = maxEpoch(c.promised, other.current)
 	other.log.reaches(max(c.log.restartsAt(), c.clock))
 	return other.appendCheckpoint(nil), at, nil

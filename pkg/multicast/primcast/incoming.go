@@ -1,0 +1,98 @@
+package primcast
+
+import "github.com/globalfs/globalfs/pkg/multicast"
+
+// A T of any length comes in parts of about a frame (stream). This process has one request for a part on the
+// way, and requests the next part when that one has ended. A second request would be answered with the same
+// entries, and each of its frames with another request: the answers would multiply, and overflow a link.
+//
+// A part begins with the entry that follows the requested one, and ends with the sender's ACK, BUMP or
+// SILENT, which each answer is followed by. A part of more than one frame stays together: links are FIFO. The
+// first part comes with NEW-STATE. If a second request is on the way nevertheless, its answer is not the part
+// that was requested last, and ends without a further request.
+//
+// When the link restarts, the request or the part may be lost. The source promises again (askAgain), or this
+// process does, and gets NEW-STATE again. The entries that have arrived stay (continued). Otherwise a link
+// that restarts from time to time would never carry a long T.
+
+// incoming is a T on its way to this process: T_max to a candidate, or T' to a process that has promised.
+type incoming struct {
+	source *peer // nil: there is none
+	epoch  Epoch
+	from   uint64 // the own T is the same up to here
+	known  uint64
+	asked  uint64 // the part that was requested last begins after this entry
+	begun  bool   // it has begun to arrive
+	length uint64 // the target of known
+	clock  multicast.Timestamp
+	staged []staged
+
+	roster roster // of the new epoch
+}
+
+type staged struct {
+	index uint64
+	ts    multicast.Timestamp
+	id    multicast.MessageID
+}
+
+func (in *incoming) takes(q *peer, e Epoch) bool { return in.source == q && in.epoch == e }
+
+// continued is an incoming T that follows on in. If it is the same one after a restart of the link, the
+// entries that have arrived stay: within an epoch T only grows (Lemma 2).
+func (in *incoming) continued(next incoming) incoming {
+	if in.takes(next.source, next.epoch) && in.from <= next.from && next.from <= in.known && in.known <= next.length {
+		next.from, next.known, next.staged = in.from, in.known, in.staged
+	}
+	return next
+}
+
+// stage stores an entry of the incoming T.
+func (c *Core) stage(p *entryPacket) {
+	in := &c.incoming
+	in.begun = in.begun || p.prev == in.asked
+	switch {
+	case p.index <= in.known:
+		return // no progress: it may come repeatedly, as an answer to another request
+	case p.index != in.known+1:
+		c.stats.Gaps++ // the link restarts, or the other has forgotten the missing entries
+		return
+	}
+	c.oracle.progressed(c.now)
+	in.staged = append(in.staged, staged{index: p.index, ts: p.ts, id: p.id})
+	in.known = p.index
+	c.install()
+}
+
+// more requests the next part of a T from q, if the present one has ended with a packet.
+func (c *change) more(q *peer, p anyPacket) {
+	switch p.(type) {
+	case *ackPacket, *bumpPacket, *silentPacket:
+	default:
+		return
+	}
+	if in := &c.incoming; in.source == q && in.begun && in.known < in.length && in.known > in.asked {
+		c.askPart()
+	}
+}
+
+// askPart requests the part of the incoming T after the known entries.
+func (c *change) askPart() {
+	in := &c.incoming
+	in.asked, in.begun = in.known, false
+	in.source.frame = (&fetchLogPacket{epoch: in.epoch, known: in.known, decided: in.known}).append(in.source.frame)
+}
+
+// askAgain: the source of T_max has promised again, since the link to it has restarted, and the request may
+// be lost. If the source has taken over the state of another member since, or lost power, it does not have
+// that T any more.
+func (c *Core) askAgain(q *peer, p *promise) {
+	in := &c.incoming
+	switch {
+	case in.source != q || q == c.self:
+	case in.epoch != p.current || in.length > p.length:
+		c.incoming = incoming{}
+	default:
+		c.askPart()
+	}
+}
