@@ -118,7 +118,7 @@ func printCollection(out io.Writer, r *collector.Report, dry bool) error {
 
 func oneMountPoint(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return command.UsageError(fmt.Errorf("%s: give one MOUNTPOINT", cmd.Name()))
+		return command.UsageError(fmt.Errorf("%s: give one MOUNTPOINT", cmd.CommandPath()))
 	}
 	return nil
 }

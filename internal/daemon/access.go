@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -83,7 +84,7 @@ func (a *Access) find(whole context.Context) error {
 			got.err = a.take(&got.description)
 		}
 		if got.err != nil {
-			errs = append(errs, "  "+reasonOf(got.err))
+			errs = append(errs, reasonOf(got.err))
 			if errors.Is(got.err, errMismatch) { // no need to wait for the others: they are of the same kind
 				mismatch = errors.Join(mismatch, got.err)
 				time.AfterFunc(mismatchPatience, cancel)
@@ -102,8 +103,28 @@ func (a *Access) find(whole context.Context) error {
 	if whole.Err() != nil {
 		return fmt.Errorf("no server has answered yet: %w", whole.Err())
 	}
-	slices.Sort(errs)
-	return fmt.Errorf("no server of the cluster answers in %v: check that these run and can be reached:\n%s", a.cfg.Timeout, strings.Join(errs, "\n"))
+	return fmt.Errorf("no server of the cluster answers in %v (%s): check that the servers run and can be reached", a.cfg.Timeout, joinReasons(errs))
+}
+
+// joinReasons returns the reasons of unreachable servers in one line. Servers with the same reason share it.
+func joinReasons(reasons []string) string {
+	slices.Sort(reasons)
+	var order []string
+	servers := map[string][]string{}
+	for _, text := range reasons {
+		server, reason, split := strings.Cut(text, ": ")
+		if !split {
+			server, reason = "", text
+		}
+		if servers[reason] == nil {
+			order = append(order, reason)
+		}
+		servers[reason] = append(servers[reason], server)
+	}
+	for i, reason := range order {
+		order[i] = strings.TrimPrefix(strings.Join(servers[reason], ", ")+": "+reason, ": ")
+	}
+	return strings.Join(order, "; ")
 }
 
 // reasonOf returns the reason why a server cannot be used, without the names of the layers that reported it.
@@ -133,6 +154,9 @@ func (a *Access) askUntil(ctx context.Context, server string) (d Description, er
 		err = asked
 		if !probed {
 			probed = true
+			if strings.Contains(err.Error(), unknownAuthority) {
+				return d, fmt.Errorf("%w: server %s has a certificate of another CA (%s): give the directory with ca.pem and your certificate of this cluster with --certs DIR", errMismatch, server, unknownAuthority)
+			}
 			if err := a.mismatch(ctx, server); err != nil {
 				return d, err
 			}
@@ -143,7 +167,12 @@ func (a *Access) askUntil(ctx context.Context, server string) (d Description, er
 	}
 }
 
-// errMismatch means that one side of a connection uses TLS and the other one does not.
+// unknownAuthority is in the error of a connection to a server with a certificate of another CA. gRPC keeps
+// only the text of the error.
+var unknownAuthority = x509.UnknownAuthorityError{}.Error()
+
+// errMismatch means that the two sides of a connection do not fit: one uses TLS and the other one does not, or
+// they trust different CAs.
 var errMismatch = errors.New("no connection")
 
 // mismatchPatience is the time in which other servers may still answer after one has refused this kind of
@@ -235,7 +264,7 @@ type ClientConfig struct {
 func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 	plan := a.Cluster()
 	if !slices.Contains(plan.Regions, cfg.Region) {
-		return nil, fmt.Errorf("cluster %q has no region %q, only %v", a.Name(), cfg.Region, plan.Regions)
+		return nil, fmt.Errorf("cluster %q: %w", a.Name(), topology.NoRegion(cfg.Region, plan.Regions))
 	}
 	return attach.New(attach.Config{
 		Cluster: plan, Region: cfg.Region, Caller: transport.Dial(a.network), Objects: cfg.Objects,
