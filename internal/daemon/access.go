@@ -171,8 +171,8 @@ func (a *Access) askUntil(ctx context.Context, server string) (d Description, er
 // only the text of the error.
 var unknownAuthority = x509.UnknownAuthorityError{}.Error()
 
-// errMismatch means that the two sides of a connection do not fit: one uses TLS and the other one does not, or
-// they trust different CAs.
+// errMismatch means that the two sides of a connection do not fit: one uses TLS and the other one does not,
+// or they trust different CAs.
 var errMismatch = errors.New("no connection")
 
 // mismatchPatience is the time in which other servers may still answer after one has refused this kind of
