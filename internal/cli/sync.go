@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -50,11 +49,7 @@ Exit code 1: the updates may not be on disk. ETIMEDOUT: too few servers answer. 
 // syncMount waits until the updates of the mount at path are on disk.
 func syncMount(cmd *cobra.Command, path string) (synced mount.Synced, err error) {
 	if err := mountpoint.WritePages(path); err != nil {
-		var failed *fs.PathError
-		if errors.As(err, &failed) {
-			err = failed.Err
-		}
-		return synced, explain(path, err)
+		return synced, explain(path, cause(err))
 	}
 	err = getJSON(cmd.Context(), path, mount.XattrSync, &synced)
 	if errors.Is(err, syscall.EIO) {

@@ -133,8 +133,16 @@ func reasonOf(err error) string {
 	if _, reason, ok := strings.Cut(text, "server: "+transport.ErrUnreachable.Error()+": "); ok {
 		text = reason
 	}
-	return dialing.ReplaceAllString(text, "")
+	return Plain(text)
 }
+
+// Plain returns the text of an error without the layers of the network that reported it.
+func Plain(text string) string {
+	return dialing.ReplaceAllString(layers.ReplaceAllString(text, ""), "")
+}
+
+// layers matches the layers above the address of an unreachable process.
+var layers = regexp.MustCompile(`(storage server \d+: )?((process \d+|server|[^ ]+:\d+): )*` + transport.ErrUnreachable.Error() + `: `)
 
 // dialing matches the text before the reason in errors of package net.
 var dialing = regexp.MustCompile(`dial tcp \S+: (connect: )?`)
