@@ -12,6 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/transport"
 )
 
 // adminFlags are the flags of all admin commands.
@@ -60,6 +61,9 @@ func (f *adminFlags) ask(cmd *cobra.Command, server string, q *daemon.Request, d
 	}
 	var changed daemon.Changed
 	if err := a.Ask(cmd.Context(), server, q, &changed); err != nil {
+		if errors.Is(err, transport.ErrUnreachable) {
+			err = fmt.Errorf("%s: start that server, or check that it can be reached", daemon.Plain(err.Error()))
+		}
 		return err
 	}
 	if err := f.print(cmd.OutOrStdout(), &changed, done); err != nil || f.after == nil {

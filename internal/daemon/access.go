@@ -2,14 +2,11 @@ package daemon
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/attach"
@@ -104,104 +101,6 @@ func (a *Access) find(whole context.Context) error {
 		return fmt.Errorf("no server has answered yet: %w", whole.Err())
 	}
 	return fmt.Errorf("no server of the cluster answers in %v (%s): check that the servers run and can be reached", a.cfg.Timeout, joinReasons(errs))
-}
-
-// joinReasons returns the reasons of unreachable servers in one line. Servers with the same reason share it.
-func joinReasons(reasons []string) string {
-	slices.Sort(reasons)
-	var order []string
-	servers := map[string][]string{}
-	for _, text := range reasons {
-		server, reason, split := strings.Cut(text, ": ")
-		if !split {
-			server, reason = "", text
-		}
-		if servers[reason] == nil {
-			order = append(order, reason)
-		}
-		servers[reason] = append(servers[reason], server)
-	}
-	for i, reason := range order {
-		order[i] = strings.TrimPrefix(strings.Join(servers[reason], ", ")+": "+reason, ": ")
-	}
-	return strings.Join(order, "; ")
-}
-
-// reasonOf returns the reason why a server cannot be used, without the names of the layers that reported it.
-func reasonOf(err error) string {
-	text := err.Error()
-	if _, reason, ok := strings.Cut(text, "server: "+transport.ErrUnreachable.Error()+": "); ok {
-		text = reason
-	}
-	return Plain(text)
-}
-
-// Plain returns the text of an error without the layers of the network that reported it.
-func Plain(text string) string {
-	return dialing.ReplaceAllString(layers.ReplaceAllString(text, ""), "")
-}
-
-// layers matches the layers above the address of an unreachable process.
-var layers = regexp.MustCompile(`(storage server \d+: )?((process \d+|server|[^ ]+:\d+): )*` + transport.ErrUnreachable.Error() + `: `)
-
-// dialing matches the text before the reason in errors of package net.
-var dialing = regexp.MustCompile(`dial tcp \S+: (connect: )?`)
-
-// askUntil fetches the cluster's description from one server. It retries until ctx ends while the server is
-// unreachable, and then returns the last informative error.
-func (a *Access) askUntil(ctx context.Context, server string) (d Description, err error) {
-	probed := false
-	for {
-		asked := ask(ctx, a.client, server, &Request{Op: Describe}, &d)
-		if asked == nil || !errors.Is(asked, transport.ErrUnreachable) {
-			if asked == nil || err == nil || ctx.Err() == nil {
-				err = asked
-			}
-			return d, err
-		}
-		err = asked
-		if !probed {
-			probed = true
-			if strings.Contains(err.Error(), unknownAuthority) {
-				return d, fmt.Errorf("%w: server %s has a certificate of another CA (%s): give the directory with ca.pem and your certificate of this cluster with --certs DIR", errMismatch, server, unknownAuthority)
-			}
-			if err := a.mismatch(ctx, server); err != nil {
-				return d, err
-			}
-		}
-		if pause.For(ctx, patience/4) != nil {
-			return d, err
-		}
-	}
-}
-
-// unknownAuthority is in the error of a connection to a server with a certificate of another CA. gRPC keeps
-// only the text of the error.
-var unknownAuthority = x509.UnknownAuthorityError{}.Error()
-
-// errMismatch means that the two sides of a connection do not fit: one uses TLS and the other one does not,
-// or they trust different CAs.
-var errMismatch = errors.New("no connection")
-
-// mismatchPatience is the time in which other servers may still answer after one has refused this kind of
-// connection.
-const mismatchPatience = time.Second
-
-// mismatch returns the error for a connection that fails because only one side uses TLS; nil: there is
-// another reason.
-func (a *Access) mismatch(ctx context.Context, server string) error {
-	switch with := a.network.Credentials != nil; transport.Speaks(ctx, server) {
-	case transport.TLS:
-		if !with {
-			return fmt.Errorf("%w: server %s accepts only TLS: give the directory with ca.pem and your certificate with --certs DIR; 'globalfs certs' makes certificates", errMismatch, server)
-		}
-	case transport.Plain:
-		if with {
-			return fmt.Errorf("%w: server %s has no certificate and accepts only unencrypted connections: give --certs none, or start the cluster with certificates", errMismatch, server)
-		}
-	case transport.Unknown:
-	}
-	return nil
 }
 
 // take adopts the description of the cluster from a server if it is newer than the known one.
@@ -364,14 +263,18 @@ type Answer struct {
 // Status asks all servers at once. It skips servers that have left the cluster and have no replicas.
 func (a *Access) Status(ctx context.Context) []Answer {
 	a.refresh(ctx)
+	return askAll(ctx, a.client, a.present(), a.cfg.Timeout)
+}
+
+// present returns the servers that have not left the cluster, or still have replicas.
+func (a *Access) present() (servers []topology.Server) {
 	plan := a.Cluster()
-	var servers []topology.Server
 	for _, s := range plan.Servers {
 		if s.State != topology.StorageLeft || len(plan.ReplicasOn(s.Name)) > 0 {
 			servers = append(servers, s)
 		}
 	}
-	return askAll(ctx, a.client, servers, a.cfg.Timeout)
+	return servers
 }
 
 // changePatience is the time limit of a server for a change, for which it asks the registry and all servers.
@@ -382,7 +285,7 @@ const changePatience = 30 * time.Second
 func (a *Access) Ask(ctx context.Context, server string, q *Request, into any) error {
 	var s *topology.Server
 	if server == "" {
-		s = best(a.Status(ctx))
+		s = a.responsive(ctx)
 	} else if s = a.Cluster().Server(server); s == nil {
 		return a.Cluster().NoServer(server)
 	}
@@ -392,17 +295,4 @@ func (a *Access) Ask(ctx context.Context, server string, q *Request, into any) e
 	ctx, cancel := context.WithTimeout(ctx, changePatience)
 	defer cancel()
 	return ask(ctx, a.client, s.Address, q, into)
-}
-
-// best returns a server that answers, preferably one that reaches the registry; nil: none answers.
-func best(answers []Answer) (found *topology.Server) {
-	for i := range answers {
-		switch a := &answers[i]; {
-		case a.Error == "" && a.Status.Registry == "":
-			return &a.Server
-		case a.Error == "" && found == nil:
-			found = &a.Server
-		}
-	}
-	return found
 }
