@@ -12,6 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/transport"
 )
 
 // adminFlags are the flags of all admin commands.
@@ -55,8 +56,14 @@ func (f *adminFlags) ask(cmd *cobra.Command, server string, q *daemon.Request, d
 		return err
 	}
 	defer func() { _ = a.Close() }() // it only ends connections
+	if n := len(a.Cluster().Partitions); int(q.Partition) >= n {
+		return command.InputError(fmt.Errorf("there is no partition %d: give one of 0 to %d, as 'globalfs status' shows them", q.Partition, n-1))
+	}
 	var changed daemon.Changed
 	if err := a.Ask(cmd.Context(), server, q, &changed); err != nil {
+		if errors.Is(err, transport.ErrUnreachable) {
+			err = fmt.Errorf("%s: start that server, or check that it can be reached", daemon.Plain(err.Error()))
+		}
 		return err
 	}
 	if err := f.print(cmd.OutOrStdout(), &changed, done); err != nil || f.after == nil {
@@ -208,7 +215,7 @@ have stopped. Their data directories stay as they are, and the new cluster needs
 		Example: `  globalfs admin forget prod --config cluster.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return command.UsageError(errors.New("forget: give the name of the CLUSTER, as its file has it"))
+				return command.UsageError(errors.New("admin forget: give the name of the CLUSTER, as its file has it"))
 			}
 			return nil
 		},
@@ -243,7 +250,7 @@ have stopped. Their data directories stay as they are, and the new cluster needs
 
 func oneServer(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return command.UsageError(fmt.Errorf("%s: give one SERVER", cmd.Name()))
+		return command.UsageError(fmt.Errorf("%s: give one SERVER", cmd.CommandPath()))
 	}
 	return nil
 }
@@ -259,7 +266,7 @@ func parsePartition(text string) (uint16, error) {
 func twoArguments(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 2 {
-			return command.UsageError(fmt.Errorf("%s: give %s", cmd.Name(), what))
+			return command.UsageError(fmt.Errorf("%s: give %s", cmd.CommandPath(), what))
 		}
 		return nil
 	}

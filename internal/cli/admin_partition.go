@@ -30,7 +30,7 @@ do not know partitions that were added: update them before.`,
   globalfs admin add-partition us-west-2 --on us-west-2d,us-west-2e,us-west-2f`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return command.UsageError(errors.New("add-partition: give one REGION"))
+				return command.UsageError(errors.New("admin add-partition: give one REGION"))
 			}
 			return nil
 		},

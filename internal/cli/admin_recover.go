@@ -55,7 +55,7 @@ Exit codes: 0 it has printed, or written the recovered state; 1 it failed; 3 the
   globalfs admin recover /eu-west-1 --data-dir /mnt --lost-from /backups/prod --into /backups/recovered`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && f.into == "" {
-				return command.UsageError(errors.New("recover: give the repository for the recovered state with --into"))
+				return command.UsageError(errors.New("admin recover: give the repository for the recovered state with --into"))
 			}
 			return f.run(cmd, args)
 		},

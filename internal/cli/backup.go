@@ -196,7 +196,7 @@ func printBackups(out io.Writer, all []backup.Manifest) error {
 
 func oneRepository(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return command.UsageError(fmt.Errorf("%s: give one REPOSITORY: a directory, or s3://BUCKET/PREFIX?endpoint=https://HOST", cmd.Name()))
+		return command.UsageError(fmt.Errorf("%s: give one REPOSITORY: a directory, or s3://BUCKET/PREFIX?endpoint=https://HOST", cmd.CommandPath()))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/attach"
@@ -81,7 +82,7 @@ func (c *backedUp) Check(ctx context.Context) error {
 
 // Mark implements backup.Cluster.
 func (c *backedUp) Mark(ctx context.Context, partition uint16, number uint64, release bool) (newest uint64, err error) {
-	var errs []error
+	var errs []string
 	for _, r := range c.Plan().Partitions[partition].Replicas {
 		var reply daemon.BackupReply
 		q := &daemon.Request{Op: daemon.Backup, Partition: partition, Backup: &daemon.BackupRequest{Number: number, Release: release}}
@@ -92,9 +93,9 @@ func (c *backedUp) Mark(ctx context.Context, partition uint16, number uint64, re
 		case ctx.Err() != nil:
 			return 0, ctx.Err()
 		}
-		errs = append(errs, fmt.Errorf("server %s: %w", r.Server, err))
+		errs = append(errs, fmt.Sprintf("%s: %s", r.Server, daemon.Plain(err.Error())))
 	}
-	return 0, fmt.Errorf("no replica of partition %d takes the marker of the backup: %w", partition, errors.Join(errs...))
+	return 0, fmt.Errorf("no replica of partition %d takes the marker of the backup (%s): start a majority of its servers, as 'globalfs status' shows them", partition, strings.Join(errs, "; "))
 }
 
 // State implements backup.Cluster.

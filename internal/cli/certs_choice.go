@@ -49,15 +49,18 @@ func (c *certsChoice) find(configured string, roles ...identity.Role) (identity.
 		}
 		return identity.Files{}, nil
 	}
-	var errs []error
+	var failed error
 	for _, role := range roles {
 		files, err := identity.Find(dir, role, c.name)
 		if err == nil {
 			return files, nil
 		}
-		errs = append(errs, err)
+		if failed != nil {
+			err = fmt.Errorf("%w; %w", failed, err)
+		}
+		failed = err
 	}
-	return identity.Files{}, command.InputError(errors.Join(errs...))
+	return identity.Files{}, command.InputError(failed)
 }
 
 // namesOf returns the names of the certificates of a role in the chosen directory, or in the default one.

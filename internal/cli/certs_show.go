@@ -40,7 +40,7 @@ and does not verify signatures.`,
   globalfs certs show -o json certs/*.pem | jq '.[] | select(.days_left < 14) | .file'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return command.UsageError(errors.New("certs show: give at least one FILE"))
+				return command.UsageError(errors.New("certs show: give at least one FILE, such as certs/*.pem"))
 			}
 			return nil
 		},

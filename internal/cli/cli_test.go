@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,7 +28,7 @@ func TestWrongInput(t *testing.T) {
 		"flag":       {[]string{"dev", "--frob"}, command.ExitUsage, "unknown flag: --frob"},
 		"argument":   {[]string{"dev", "extra"}, command.ExitUsage, "takes no arguments"},
 		"region":     {[]string{"dev", "--mount", "mars=/x"}, command.ExitInput, `there is no region "mars"`},
-		"twice":      {[]string{"dev", "--mount", "/x", "--mount", "/x"}, command.ExitInput, "stands twice"},
+		"twice":      {[]string{"dev", "--mount", "/x", "--mount", "/x"}, command.ExitInput, "is given twice"},
 		"typo":       {[]string{"dev", "--config", typo}, command.ExitInput, "line 2: unknown key \"regons\""},
 		"no file":    {[]string{"dev", "--config", filepath.Join(dir, "none")}, command.ExitInput, "no such file"},
 		"even":       {[]string{"dev", "--replicas", "4"}, command.ExitInput, "give 1, 3 or 5"},
@@ -73,11 +74,28 @@ func TestWrongInput(t *testing.T) {
 		"token not":     {[]string{"token", dir}, command.ExitFailure, "not on a GlobalFS mount"},
 		"wait":          {[]string{"wait"}, command.ExitUsage, "takes a TOKEN"},
 		"wait timeout":  {[]string{"wait", "--timeout", "0s", "token"}, command.ExitInput, "give a positive duration"},
+		"wait swapped":  {[]string{"wait", dir, "token"}, command.ExitUsage, "give the TOKEN before the PATH: 'globalfs wait token " + dir + "'; see 'globalfs wait --help'"},
+		"wait unit":     {[]string{"wait", "--timeout", "2x", "token"}, command.ExitUsage, `globalfs: --timeout "2x": invalid duration "2x": use a number of seconds`},
+		"number":        {[]string{"dev", "--replicas", "three"}, command.ExitUsage, `globalfs: --replicas "three": not a number that this flag takes; see 'globalfs dev --help'`},
+		"sync none":     {[]string{"sync", filepath.Join(dir, "none")}, command.ExitFailure, "globalfs: " + filepath.Join(dir, "none") + ": no such file or directory\n"},
+		"bench none":    {[]string{"bench", "mount", filepath.Join(dir, "none")}, command.ExitInput, "no such directory: make it"},
+		"certs show":    {[]string{"certs", "show"}, command.ExitUsage, "globalfs: certs show: give at least one FILE, such as certs/*.pem; see 'globalfs certs show --help'"},
+		"certs client":  {[]string{"certs", "client"}, command.ExitUsage, "globalfs: certs client: give one NAME; see 'globalfs certs client --help'"},
+		"drain":         {[]string{"admin", "drain"}, command.ExitUsage, "globalfs: admin drain: give one SERVER; see 'globalfs admin drain --help'"},
+		"help":          {[]string{"help", "plaice"}, command.ExitUsage, `unknown command "plaice", did you mean place?; see 'globalfs --help'`},
+		"certs none":    {[]string{"status", "--certs", dir, "--servers", "127.0.0.1:1"}, command.ExitInput, "'globalfs certs admin NAME' makes one; "},
+		"config dir":    {[]string{"status", "--config", dir}, command.ExitInput, "give the cluster file itself, such as " + typo},
+		"loopback":      {[]string{"init", "--loopback", "65530", filepath.Join(dir, "new.yaml")}, command.ExitInput, "--loopback 65530: give a port from 1 to 65527: each of the 9 servers gets a port"},
+		"address":       {[]string{"init", "--address", "us-west-2z=a:1", filepath.Join(dir, "new.yaml")}, command.ExitInput, "there is no such server, did you mean us-west-2a or us-west-2b or us-west-2c?: give us-west-2a, "},
 		"wait not":      {[]string{"wait", "token", dir}, command.ExitFailure, "not on a GlobalFS mount"},
 	} {
 		var out, err bytes.Buffer
 		require.Equal(t, c.code, Main(c.args, &out, &err), "%s: %s", name, &err)
 		require.Contains(t, err.String(), c.says, name)
+		if strings.HasPrefix(err.String(), "globalfs: ") { // not JSON
+			require.Equal(t, 1, strings.Count(err.String(), "\n"), "%s: %s", name, &err)
+			require.Equal(t, c.code == command.ExitUsage, strings.HasSuffix(err.String(), " --help'\n"), "%s: %s", name, &err)
+		}
 		require.Empty(t, out.String(), name)
 	}
 }

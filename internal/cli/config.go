@@ -94,13 +94,13 @@ func fileSettings(path string) ([]setting, error) {
 	if path == "" {
 		return nil, errNoConfig
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, command.InputError(fmt.Errorf("%w: 'globalfs init' writes such a file", err))
-	}
 	file, err := readConfig(path)
 	if err != nil {
 		return nil, err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, command.InputError(err)
 	}
 	given := map[string]leaf{}
 	if err := leaves(text, given); err != nil {

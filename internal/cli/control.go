@@ -95,7 +95,7 @@ func explain(path string, err error) error {
 	case errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.ENODATA):
 		return fmt.Errorf("%s: not on a GlobalFS mount: 'findmnt -t fuse.globalfs' lists those of this machine", path)
 	case errors.Is(err, syscall.ENOTCONN):
-		return fmt.Errorf("%s: the program of this mount has died: remove it with 'umount -l', and start it again", path)
+		return fmt.Errorf("%s: the process of this mount has ended: remove the mount with 'globalfs umount --force DIR', then mount the tree again", path)
 	case errors.Is(err, syscall.ETIMEDOUT):
 		return fmt.Errorf("%s: %w: a majority of the partition's replicas does not answer: check that the servers run and can be reached", path, err)
 	}

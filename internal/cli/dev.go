@@ -91,14 +91,14 @@ func parseMounts(values []string, regions []topology.Region) ([]mountPoint, erro
 			known = known || r == p.region
 		}
 		if !known {
-			return nil, fmt.Errorf("--mount %s: there is no region %q, only %v", v, p.region, regions)
+			return nil, fmt.Errorf("--mount %s: %w", v, topology.NoRegion(p.region, regions))
 		}
 		if p.dir == "" {
 			return nil, fmt.Errorf("--mount %s: no directory", v)
 		}
 		for _, other := range points {
 			if other.dir == p.dir {
-				return nil, fmt.Errorf("--mount %s: the directory stands twice", v)
+				return nil, fmt.Errorf("--mount %s: the directory is given twice: give each mount a directory of its own", v)
 			}
 		}
 		points = append(points, p)

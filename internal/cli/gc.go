@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/mount"
 )
 
@@ -97,6 +99,7 @@ func (f *gcFlags) collect(ctx context.Context, path string) (report collector.Re
 
 func printCollection(out io.Writer, r *collector.Report, dry bool) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	var failed []string
 	last := "deleted"
 	if dry {
 		last = "to be deleted"
@@ -107,18 +110,27 @@ func printCollection(out io.Writer, r *collector.Report, dry bool) error {
 		if dry {
 			done = p.Due
 		}
-		fmt.Fprintf(w, "%d %s\t%d\t%s\t%d\t%s\t%d\t%s\t%s\n", p.ID, p.Path, p.Live.Blocks, size(p.Live.Bytes), p.Dropped.Blocks, size(p.Dropped.Bytes), done.Blocks, size(done.Bytes), p.Error)
+		fmt.Fprintf(w, "%d %s\t%d\t%s\t%d\t%s\t%d\t%s\t\n", p.ID, p.Path, p.Live.Blocks, size(p.Live.Bytes), p.Dropped.Blocks, size(p.Dropped.Bytes), done.Blocks, size(done.Bytes))
+		if p.Error != "" {
+			failed = append(failed, fmt.Sprintf("partition %d %s: %s", p.ID, p.Path, daemon.Plain(p.Error)))
+		}
 	}
 	fmt.Fprintln(w, "\nregion\tblocks seen\torphans\tbytes\tmissed elsewhere\tbytes\tunchecked\t")
 	for _, s := range r.Regions {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%d\t%s\t%d\t%s\n", s.Region, s.Seen, s.Orphans.Blocks, size(s.Orphans.Bytes), s.Brought.Blocks, size(s.Brought.Bytes), s.Unasked, s.Error)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%d\t%s\t%d\t\n", s.Region, s.Seen, s.Orphans.Blocks, size(s.Orphans.Bytes), s.Brought.Blocks, size(s.Brought.Bytes), s.Unasked)
+		if s.Error != "" {
+			failed = append(failed, fmt.Sprintf("region %s: %s", s.Region, daemon.Plain(s.Error)))
+		}
+	}
+	if len(failed) > 0 {
+		fmt.Fprintf(w, "\n%s\n", strings.Join(failed, "\n"))
 	}
 	return w.Flush()
 }
 
 func oneMountPoint(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return command.UsageError(fmt.Errorf("%s: give one MOUNTPOINT", cmd.Name()))
+		return command.UsageError(fmt.Errorf("%s: give one MOUNTPOINT", cmd.CommandPath()))
 	}
 	return nil
 }

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,4 +92,15 @@ func TestGCHasTheGraceOfTheCluster(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(run(t, "gc", "-o", "json", dir)), &done))
 	require.EqualValues(t, 1, told.Partitions[1].Due.Blocks)
 	require.Equal(t, told.Partitions[1].Due, done.Partitions[1].Collected)
+}
+
+// The table has numbers only. The errors follow in lines of their own, without the layers of the network.
+func TestGCPrintsErrorsBelow(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, printCollection(&out, &collector.Report{
+		Partitions: []collector.Partition{{ID: 1, Path: "/a", Error: "timed out"}},
+		Regions:    []collector.Swept{{Region: "a", Error: "list the blocks: storage server 1: too few storage servers answer: process 1: process unreachable: 127.0.0.1:17420: dial tcp 127.0.0.1:17420: connect: connection refused"}},
+	}, false))
+	require.Contains(t, out.String(), "0 B\n\n", "the end of a row")
+	require.True(t, strings.HasSuffix(out.String(), "\n\npartition 1 /a: timed out\nregion a: list the blocks: storage server 1: too few storage servers answer: 127.0.0.1:17420: connection refused\n"), out.String())
 }

@@ -19,6 +19,9 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
+// maxPort is the last port of TCP.
+const maxPort = 65535
+
 // initFlags are the flags of `init`.
 type initFlags struct {
 	file      daemon.File
@@ -46,7 +49,7 @@ With --check it writes nothing. It reports errors in FILE, or prints the servers
   globalfs init --check cluster.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return command.UsageError(fmt.Errorf("%s: give one FILE", cmd.Name()))
+				return command.UsageError(fmt.Errorf("%s: give one FILE", cmd.CommandPath()))
 			}
 			return nil
 		},
@@ -158,6 +161,9 @@ func (f *initFlags) locate() error {
 	if err != nil {
 		return err
 	}
+	if last := maxPort - len(plan.Servers) + 1; f.loopback < 0 || f.loopback > last {
+		return fmt.Errorf("--loopback %d: give a port from 1 to %d: each of the %d servers gets a port, from this one on", f.loopback, last, len(plan.Servers))
+	}
 	f.file.Addresses = map[string]string{}
 	for i, s := range plan.Servers {
 		f.servers = append(f.servers, s.Name)
@@ -172,7 +178,7 @@ func (f *initFlags) locate() error {
 	}
 	for name := range f.addresses {
 		if !slices.Contains(f.servers, name) {
-			return fmt.Errorf("--address %s: there is no such server", name)
+			return fmt.Errorf("--address %s: there is no such server%s: give %s", name, command.Suggest(name, f.servers), strings.Join(f.servers, ", "))
 		}
 	}
 	return nil

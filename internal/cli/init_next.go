@@ -5,6 +5,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/globalfs/globalfs/internal/command"
@@ -41,7 +42,7 @@ func (f *initFlags) next(out io.Writer, path string) error {
 	if f.output == "json" {
 		return command.PrintJSON(out, writtenFile{File: path, Servers: f.servers, Next: steps})
 	}
-	fmt.Fprintf(out, "wrote %s: %d servers in %d regions. Next, with etcd at %s:\n", path, len(f.servers), len(f.file.Regions), strings.Join(f.file.Registry.Endpoints, ","))
+	fmt.Fprintf(out, "wrote %s: %s in %s. Next, with etcd at %s:\n", path, count(len(f.servers), "server"), count(len(f.file.Regions), "region"), strings.Join(f.file.Registry.Endpoints, ","))
 	for _, s := range steps {
 		fmt.Fprintf(out, "\n  # %s\n", s.Purpose)
 		for _, c := range s.Commands {
@@ -87,13 +88,25 @@ func step(purpose string, commands ...string) nextStep {
 	return s
 }
 
-// someAddresses returns the address of the first server of each region.
+// someAddresses returns the address of the first server of each region, or of all servers of the only region.
 func (f *initFlags) someAddresses() string {
+	step := f.file.Datacenters
+	if len(f.file.Regions) == 1 {
+		step = 1
+	}
 	var some []string
-	for i := 0; i < len(f.servers); i += f.file.Datacenters {
+	for i := 0; i < len(f.servers); i += step {
 		some = append(some, f.file.Addresses[f.servers[i]])
 	}
 	return strings.Join(some, ",")
+}
+
+// count returns "1 server" or "3 servers".
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
 }
 
 // unlessDefault returns a flag with a path. Empty: the path is one of the defaults.

@@ -22,6 +22,10 @@ func TestInit(t *testing.T) {
 	require.Regexp(t, `2 +/b +local to b +ba bb bc`, checked)
 	require.Contains(t, checked, "is right")
 
+	one := run(t, "init", "--regions", "a", "--datacenters", "1", path+"1")
+	require.Contains(t, one, "1 server in 1 region.")
+	require.Contains(t, run(t, "init", "--regions", "a", "--force", path+"1"), "mount --mkdir aa.example.com:7420,ab.example.com:7420,ac.example.com:7420 /mnt")
+
 	require.Contains(t, fails(t, command.ExitInput, "init", path), "--force")
 	run(t, "init", "--force", "--loopback", "7420", "--datacenters", "1", "--replicas", "1", "--copies", "1", path)
 	require.Contains(t, run(t, "init", "--check", path), "us-west-2a")

@@ -23,7 +23,7 @@ it also writes one page about all commands for the web.`,
   globalfs man /tmp/man && man -l /tmp/man/globalfs-mount.1`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return command.UsageError(fmt.Errorf("%s: give one DIR", cmd.Name()))
+				return command.UsageError(fmt.Errorf("%s: give one DIR", cmd.CommandPath()))
 			}
 			return nil
 		},

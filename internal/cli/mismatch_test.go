@@ -35,6 +35,10 @@ func TestMismatch(t *testing.T) {
 	status := []string{"status", "--connect-timeout", "10m", "--servers"}
 	require.Contains(t, fails(t, command.ExitFailure, append(status, plain, "--certs", dir, "--name", "desk")...), "server "+plain+" has no certificate and accepts only unencrypted connections: give --certs none")
 	require.Contains(t, fails(t, command.ExitFailure, append(status, encrypted, "--certs", "none")...), "server "+encrypted+" accepts only TLS: give the directory")
+	other := filepath.Join(t.TempDir(), "other")
+	run(t, "certs", "init", "--dir", other, "--cluster", "other")
+	run(t, "certs", "client", "--dir", other, "laptop")
+	require.Contains(t, fails(t, command.ExitFailure, "status", "--connect-timeout", "5s", "--servers", encrypted, "--certs", other), "server "+encrypted+" has a certificate of another CA")
 	require.Contains(t, fails(t, command.ExitInput, append(status, plain, "--certs", dir)...), "choose one with --name NAME")
 	require.Contains(t, fails(t, command.ExitUsage, append(status, plain, "--name", "desk")...), "--certs DIR")
 }

@@ -79,7 +79,7 @@ func (f *placeFlags) check(args []string) error {
 	case actions > 1 || actions == 0 && !f.wait:
 		return command.UsageError(errors.New("place: give one of --region, --spread, --clear, --list, --pause, --resume and --wait; see 'globalfs place --help'"))
 	case f.list && len(args) > 1 || !f.list && len(args) != 1:
-		return command.UsageError(fmt.Errorf("place takes one PATH, got %q", args))
+		return command.UsageError(fmt.Errorf("place takes one PATH, after the values of its flags, got %q", args))
 	case f.noMove && !places, f.mkdir && !places:
 		return command.UsageError(errors.New("place: --no-move and --mkdir go with --region or --spread"))
 	case f.wait && (f.noMove || f.clear || f.list || f.pause):

@@ -18,8 +18,10 @@ func makeDirectory(ctx context.Context, path string, wanted bool) error {
 	switch {
 	case err == nil && !info.IsDir():
 		return fmt.Errorf("%s: not a directory: place the directory that contains it", path)
-	case err == nil || !errors.Is(err, fs.ErrNotExist):
-		return err
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return explain(path, cause(err))
 	case !wanted:
 		return fmt.Errorf("%s: no such directory: --mkdir makes it", path)
 	}
@@ -31,6 +33,15 @@ func makeDirectory(ctx context.Context, path string, wanted bool) error {
 		return err
 	}
 	return os.MkdirAll(path, 0o777)
+}
+
+// cause returns the error of the system without the operation and the path.
+func cause(err error) error {
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
 }
 
 // existing returns the nearest existing directory above path.

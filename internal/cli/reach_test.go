@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,8 +24,11 @@ func TestUnreachableCluster(t *testing.T) {
 	t.Chdir(t.TempDir())
 	run(t, "init", "--regions", "a", "--datacenters", "1", "--loopback", "1", "--certificates", "")
 	said := fails(t, command.ExitFailure, "status", "--connect-timeout", "100ms")
-	require.Contains(t, said, "cluster file ./cluster.yaml: no server of the cluster answers in 100ms")
-	require.Contains(t, said, "127.0.0.1:1: connection refused")
+	require.Equal(t, "globalfs: cluster file ./cluster.yaml: no server of the cluster answers in 100ms (127.0.0.1:1: connection refused): check that the servers run and can be reached\n", said)
+	began := time.Now()
+	said = fails(t, command.ExitFailure, "status", "--wait", "100ms", "--servers", "127.0.0.1:1,127.0.0.1:2")
+	require.Contains(t, said, "in 100ms (127.0.0.1:1, 127.0.0.1:2: connection refused): check")
+	require.Less(t, time.Since(began), 8*time.Second, "the default of --connect-timeout is longer")
 	text, err := os.ReadFile("cluster.yaml")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile("other.yaml", []byte(strings.Replace(string(text), "name:", "nme:", 1)), 0o600))

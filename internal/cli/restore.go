@@ -136,7 +136,7 @@ func (f *restoreFlags) registerFrom(cmd *cobra.Command) {
 
 func noRestoreArguments(cmd *cobra.Command, args []string) error {
 	if len(args) != 0 {
-		return command.UsageError(errors.New(cmd.Name() + ": give the repository with --from, and no arguments"))
+		return command.UsageError(errors.New(cmd.CommandPath() + ": give the repository with --from, and no arguments"))
 	}
 	return nil
 }

@@ -38,7 +38,12 @@ by atomic multicast, each directory lives in the region that its users choose.`,
 	}
 	command.Prepare(root)
 	logging.register(root, stderr)
-	root.AddCommand(newInit(), newServer(&logging), newMount(&logging), newUmount(), newStatus(&logging), newAdmin(&logging), newDev(&logging), newBench(&logging), newWhere(), newInfo(), newDu(), newSummary(), newWarmup(), newPlace(), newToken(), newWait(), newSync(), newFsck(), newGC(), newConfig(), newDebug(&logging), newTrace(&logging), newBackup(&logging), newRestore(&logging), newCerts(&logging), newVersion(), newMan())
+	addGroup(root, "setup", "Set up a cluster:", newDev(&logging), newInit(), newCerts(&logging), newServer(&logging), newConfig())
+	addGroup(root, "mount", "Mount the tree:", newMount(&logging), newUmount(), newWarmup())
+	addGroup(root, "tree", "Use a mounted tree:", newPlace(), newWhere(), newInfo(), newDu(), newSummary(), newToken(), newWait(), newSync())
+	addGroup(root, "operate", "Operate a cluster:", newStatus(&logging), newAdmin(&logging), newBackup(&logging), newRestore(&logging), newFsck(), newGC())
+	addGroup(root, "measure", "Measure and find errors:", newBench(&logging), newTrace(&logging), newDebug(&logging))
+	root.AddCommand(newVersion(), newMan())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" { // without a shell it prints its help, with an unknown one an error
@@ -46,6 +51,15 @@ by atomic multicast, each directory lives in the region that its users choose.`,
 		}
 	}
 	return root
+}
+
+// addGroup adds commands to root. The help shows them together, below title.
+func addGroup(root *cobra.Command, id, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: id, Title: title})
+	for _, c := range commands {
+		c.GroupID = id
+	}
+	root.AddCommand(commands...)
 }
 
 // logFlags are the flags of every command about its log, which goes to stderr.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -160,7 +161,10 @@ func checkServer(file *daemon.File, name string, logger *slog.Logger) error {
 	}
 	if file.Certificates != "" {
 		if _, err := identity.Load(identity.FilesIn(file.Certificates, identity.Server, name), logger); err != nil {
-			return command.InputError(fmt.Errorf("server %s: %w; the cluster file has the servers %s, and 'globalfs certs servers' makes their certificates", name, err, strings.Join(names, ", ")))
+			if missing := new(fs.PathError); errors.Is(err, fs.ErrNotExist) && errors.As(err, &missing) {
+				err = fmt.Errorf("%s is missing: 'globalfs certs servers' makes the certificates of all servers (%s)", missing.Path, strings.Join(names, ", "))
+			}
+			return command.InputError(fmt.Errorf("server %s: %w", name, err))
 		}
 	}
 	if err := os.MkdirAll(file.DataDir, 0o755); err != nil {

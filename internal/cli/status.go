@@ -56,7 +56,8 @@ It uses colours on a terminal only, and not if the environment variable NO_COLOR
 			if err != nil {
 				return err
 			}
-			if wait > access.connect {
+			until := time.Now().Add(wait)
+			if wait > access.connect || wait > 0 && !cmd.Flags().Changed("connect-timeout") {
 				access.connect = wait
 			}
 			a, err := access.open(cmd.Context(), logger, identity.Admin, identity.Client)
@@ -72,7 +73,7 @@ It uses colours on a terminal only, and not if the environment variable NO_COLOR
 			if output == "json" {
 				show = func(out io.Writer, h *daemon.Health) error { return command.PrintJSON(out, h) }
 			}
-			return awaitHealthy(cmd.Context(), a, cmd.OutOrStdout(), show, settled, wait)
+			return awaitHealthy(cmd.Context(), a, cmd.OutOrStdout(), show, settled, until)
 		},
 	}
 	access.register(cmd)
@@ -89,9 +90,9 @@ It uses colours on a terminal only, and not if the environment variable NO_COLOR
 // healthyEvery is the time between two status calls of awaitHealthy.
 const healthyEvery = 500 * time.Millisecond
 
-// awaitHealthy shows the state once there are no problems, or after the time wait.
-func awaitHealthy(ctx context.Context, a *daemon.Access, out io.Writer, show healthPrinter, settled bool, wait time.Duration) error {
-	for until := time.Now().Add(wait); time.Now().Before(until); {
+// awaitHealthy shows the state once there are no problems, or at the time until.
+func awaitHealthy(ctx context.Context, a *daemon.Access, out io.Writer, show healthPrinter, settled bool, until time.Time) error {
+	for time.Now().Before(until) {
 		h := daemon.Judge(a.Name(), a.Status(ctx), a.Cluster())
 		if len(h.Problems) == 0 && (!settled || h.Settled()) {
 			break

@@ -49,7 +49,7 @@ Exit code 1: the updates may not be on disk. ETIMEDOUT: too few servers answer. 
 // syncMount waits until the updates of the mount at path are on disk.
 func syncMount(cmd *cobra.Command, path string) (synced mount.Synced, err error) {
 	if err := mountpoint.WritePages(path); err != nil {
-		return synced, err
+		return synced, explain(path, cause(err))
 	}
 	err = getJSON(cmd.Context(), path, mount.XattrSync, &synced)
 	if errors.Is(err, syscall.EIO) {

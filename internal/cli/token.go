@@ -57,6 +57,9 @@ another mount. It needs permission to write at PATH. It waits a second longer th
 			if len(args) < 1 || len(args) > 2 {
 				return command.UsageError(fmt.Errorf("wait takes a TOKEN and at most one PATH, got %q", args))
 			}
+			if len(args) == 2 && isThere(args[0]) && !isThere(args[1]) {
+				return command.UsageError(fmt.Errorf("wait: give the TOKEN before the PATH: 'globalfs wait %s %s'", args[1], args[0]))
+			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -25,7 +25,7 @@ fails. With --force it does not wait, and these programs get errors.`,
   globalfs umount --force /mnt/globalfs`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return command.UsageError(fmt.Errorf("%s: give one DIR", cmd.Name()))
+				return command.UsageError(fmt.Errorf("%s: give one DIR", cmd.CommandPath()))
 			}
 			return nil
 		},

@@ -43,6 +43,7 @@ func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) error
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
+	checkHelp(root)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -81,6 +82,25 @@ func Group(cmd *cobra.Command) {
 		return nil
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+}
+
+// checkHelp makes the command help refuse commands that do not exist.
+func checkHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "help" {
+			c.Args = func(_ *cobra.Command, args []string) error {
+				cmd, rest, err := root.Find(args)
+				if err == nil && len(rest) > 0 {
+					err = fmt.Errorf("unknown command %q%s; see '%s --help'", rest[0], Suggest(rest[0], names(cmd)), cmd.CommandPath())
+				}
+				if err != nil {
+					return UsageError(err)
+				}
+				return nil
+			}
+		}
+	}
 }
 
 // names returns the names of the subcommands.

@@ -71,7 +71,11 @@ func TestExitCodes(t *testing.T) {
 		var out, failed bytes.Buffer
 		require.Equal(t, c.code, Main(testRoot(c.err), []string{"do"}, &out, &failed), "%v", c.err)
 		if c.err != nil {
-			require.Equal(t, "two-words: "+c.err.Error()+"\n", failed.String())
+			help := ""
+			if c.code == ExitUsage {
+				help = "; see 'two-words do --help'"
+			}
+			require.Equal(t, "two-words: "+c.err.Error()+help+"\n", failed.String())
 			require.ErrorIs(t, c.err, io.EOF)
 		}
 	}
@@ -83,7 +87,9 @@ func TestUsage(t *testing.T) {
 		`unknown command "dp", did you mean do?; see`:  {"dp"},
 		`unknown command ""; see`:                      {""},
 		"see 'two-words do --help'":                    {"do", "--frob"},
-		`do takes no arguments, got ["it"]`:            {"do", "it"},
+		`do takes no arguments, got ["it"]; see`:       {"do", "it"},
+		`unknown command "dp", did you mean do?; se`:   {"help", "dp"},
+		`two-words: --number "x": not a number`:        {"do", "--number", "x"},
 	} {
 		var out, failed bytes.Buffer
 		require.Equal(t, ExitUsage, Main(testRoot(nil), args, &out, &failed))

@@ -20,7 +20,7 @@ func fromEnvironment(cmd *cobra.Command) error {
 			return
 		}
 		if err := cmd.Flags().Set(f.Name, value); err != nil {
-			failed = InputError(fmt.Errorf("%s=%q: %w", name, value, err))
+			failed = InputError(fmt.Errorf("%s=%q: %w", name, value, invalidValue(err)))
 		}
 	})
 	return failed

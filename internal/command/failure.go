@@ -17,11 +17,29 @@ type failure struct {
 
 // PrintError prints the error of the command that args name: in JSON if the result is requested in JSON.
 func PrintError(stderr io.Writer, root *cobra.Command, args []string, err error) {
+	text := errorText(err)
+	if ExitCode(err) == ExitUsage {
+		text = withHelp(text, root, args)
+	}
 	if wantsJSON(root, args) {
-		_ = PrintJSON(stderr, failure{errorText(err), ExitCode(err)}) // there is no other place to report to
+		_ = PrintJSON(stderr, failure{text, ExitCode(err)}) // there is no other place to report to
 		return
 	}
-	fmt.Fprintf(stderr, "%s: %s\n", root.Name(), errorText(err))
+	fmt.Fprintf(stderr, "%s: %s\n", root.Name(), text)
+}
+
+// withHelp adds the help of the command that args name to the text of a usage error. It removes the name of
+// the program from the front of the text: that name is printed before each error.
+func withHelp(text string, root *cobra.Command, args []string) string {
+	text = strings.TrimPrefix(text, root.Name()+" ")
+	if strings.Contains(text, " --help'") {
+		return text
+	}
+	cmd, _, err := root.Find(args)
+	if err != nil {
+		cmd = root
+	}
+	return text + "; see '" + cmd.CommandPath() + " --help'"
 }
 
 // errorText returns the text of an error for users. Contexts of commands are canceled by Ctrl-C only.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -68,8 +69,28 @@ func orList(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
+// errNoNumber is the error of a flag that takes a number.
+var errNoNumber = errors.New("not a number that this flag takes")
+
+// invalidValue returns the reason why a flag refuses a value, without the flag and the value.
+func invalidValue(err error) error {
+	var number *strconv.NumError
+	if errors.As(err, &number) {
+		return errNoNumber
+	}
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		return invalid.Unwrap()
+	}
+	return err
+}
+
 // refuseFlag explains the error of a command line that does not parse.
 func refuseFlag(cmd *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		err = fmt.Errorf("--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), invalidValue(err))
+	}
 	hint := ""
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/attach"
@@ -83,7 +81,7 @@ func (a *Access) find(whole context.Context) error {
 			got.err = a.take(&got.description)
 		}
 		if got.err != nil {
-			errs = append(errs, "  "+reasonOf(got.err))
+			errs = append(errs, reasonOf(got.err))
 			if errors.Is(got.err, errMismatch) { // no need to wait for the others: they are of the same kind
 				mismatch = errors.Join(mismatch, got.err)
 				time.AfterFunc(mismatchPatience, cancel)
@@ -102,69 +100,7 @@ func (a *Access) find(whole context.Context) error {
 	if whole.Err() != nil {
 		return fmt.Errorf("no server has answered yet: %w", whole.Err())
 	}
-	slices.Sort(errs)
-	return fmt.Errorf("no server of the cluster answers in %v: check that these run and can be reached:\n%s", a.cfg.Timeout, strings.Join(errs, "\n"))
-}
-
-// reasonOf returns the reason why a server cannot be used, without the names of the layers that reported it.
-func reasonOf(err error) string {
-	text := err.Error()
-	if _, reason, ok := strings.Cut(text, "server: "+transport.ErrUnreachable.Error()+": "); ok {
-		text = reason
-	}
-	return dialing.ReplaceAllString(text, "")
-}
-
-// dialing matches the text before the reason in errors of package net.
-var dialing = regexp.MustCompile(`dial tcp \S+: (connect: )?`)
-
-// askUntil fetches the cluster's description from one server. It retries until ctx ends while the server is
-// unreachable, and then returns the last informative error.
-func (a *Access) askUntil(ctx context.Context, server string) (d Description, err error) {
-	probed := false
-	for {
-		asked := ask(ctx, a.client, server, &Request{Op: Describe}, &d)
-		if asked == nil || !errors.Is(asked, transport.ErrUnreachable) {
-			if asked == nil || err == nil || ctx.Err() == nil {
-				err = asked
-			}
-			return d, err
-		}
-		err = asked
-		if !probed {
-			probed = true
-			if err := a.mismatch(ctx, server); err != nil {
-				return d, err
-			}
-		}
-		if pause.For(ctx, patience/4) != nil {
-			return d, err
-		}
-	}
-}
-
-// errMismatch means that one side of a connection uses TLS and the other one does not.
-var errMismatch = errors.New("no connection")
-
-// mismatchPatience is the time in which other servers may still answer after one has refused this kind of
-// connection.
-const mismatchPatience = time.Second
-
-// mismatch returns the error for a connection that fails because only one side uses TLS; nil: there is
-// another reason.
-func (a *Access) mismatch(ctx context.Context, server string) error {
-	switch with := a.network.Credentials != nil; transport.Speaks(ctx, server) {
-	case transport.TLS:
-		if !with {
-			return fmt.Errorf("%w: server %s accepts only TLS: give the directory with ca.pem and your certificate with --certs DIR; 'globalfs certs' makes certificates", errMismatch, server)
-		}
-	case transport.Plain:
-		if with {
-			return fmt.Errorf("%w: server %s has no certificate and accepts only unencrypted connections: give --certs none, or start the cluster with certificates", errMismatch, server)
-		}
-	case transport.Unknown:
-	}
-	return nil
+	return fmt.Errorf("no server of the cluster answers in %v (%s): check that the servers run and can be reached", a.cfg.Timeout, joinReasons(errs))
 }
 
 // take adopts the description of the cluster from a server if it is newer than the known one.
@@ -235,7 +171,7 @@ type ClientConfig struct {
 func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 	plan := a.Cluster()
 	if !slices.Contains(plan.Regions, cfg.Region) {
-		return nil, fmt.Errorf("cluster %q has no region %q, only %v", a.Name(), cfg.Region, plan.Regions)
+		return nil, fmt.Errorf("cluster %q: %w", a.Name(), topology.NoRegion(cfg.Region, plan.Regions))
 	}
 	return attach.New(attach.Config{
 		Cluster: plan, Region: cfg.Region, Caller: transport.Dial(a.network), Objects: cfg.Objects,
@@ -327,14 +263,18 @@ type Answer struct {
 // Status asks all servers at once. It skips servers that have left the cluster and have no replicas.
 func (a *Access) Status(ctx context.Context) []Answer {
 	a.refresh(ctx)
+	return askAll(ctx, a.client, a.present(), a.cfg.Timeout)
+}
+
+// present returns the servers that have not left the cluster, or still have replicas.
+func (a *Access) present() (servers []topology.Server) {
 	plan := a.Cluster()
-	var servers []topology.Server
 	for _, s := range plan.Servers {
 		if s.State != topology.StorageLeft || len(plan.ReplicasOn(s.Name)) > 0 {
 			servers = append(servers, s)
 		}
 	}
-	return askAll(ctx, a.client, servers, a.cfg.Timeout)
+	return servers
 }
 
 // changePatience is the time limit of a server for a change, for which it asks the registry and all servers.
@@ -345,7 +285,7 @@ const changePatience = 30 * time.Second
 func (a *Access) Ask(ctx context.Context, server string, q *Request, into any) error {
 	var s *topology.Server
 	if server == "" {
-		s = best(a.Status(ctx))
+		s = a.responsive(ctx)
 	} else if s = a.Cluster().Server(server); s == nil {
 		return a.Cluster().NoServer(server)
 	}
@@ -355,17 +295,4 @@ func (a *Access) Ask(ctx context.Context, server string, q *Request, into any) e
 	ctx, cancel := context.WithTimeout(ctx, changePatience)
 	defer cancel()
 	return ask(ctx, a.client, s.Address, q, into)
-}
-
-// best returns a server that answers, preferably one that reaches the registry; nil: none answers.
-func best(answers []Answer) (found *topology.Server) {
-	for i := range answers {
-		switch a := &answers[i]; {
-		case a.Error == "" && a.Status.Registry == "":
-			return &a.Server
-		case a.Error == "" && found == nil:
-			found = &a.Server
-		}
-	}
-	return found
 }

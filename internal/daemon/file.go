@@ -3,8 +3,10 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/collector"
@@ -102,12 +104,23 @@ func DefaultFile() File {
 	}
 }
 
+// fileError adds the next step to the error of a cluster file that cannot be read.
+func fileError(path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: 'globalfs init' writes such a file", err)
+	case errors.Is(err, syscall.EISDIR):
+		return fmt.Errorf("%w: give the cluster file itself, such as %s", err, filepath.Join(path, "cluster.yaml"))
+	}
+	return err
+}
+
 // ReadFile reads a cluster file over the defaults. Paths in it are absolute then. Errors name the file, the
 // line and the key.
 func ReadFile(path string) (*File, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: 'globalfs init' writes such a file", err)
+		return nil, fileError(path, err)
 	}
 	f, err := parseFile(text)
 	if err != nil {

@@ -106,6 +106,15 @@ func (c *Cluster) Adding() *Partition {
 	return c.Planned
 }
 
+// NoRegion is the error for a region that the cluster does not have.
+func NoRegion(r Region, known []Region) error {
+	names := make([]string, len(known))
+	for i, k := range known {
+		names[i] = string(k)
+	}
+	return fmt.Errorf("there is no region %q: give one of %s", r, strings.Join(names, ", "))
+}
+
 // AddPartition records in s that a region of c, which was planned from s, gets one more partition; "" adds a
 // global one. Its replicas are on the given servers; none: the servers are chosen.
 func (s *Spec) AddPartition(c *Cluster, r Region, servers []string) (*Partition, error) {
@@ -113,7 +122,7 @@ func (s *Spec) AddPartition(c *Cluster, r Region, servers []string) (*Partition,
 		return nil, fmt.Errorf("partition %d (%s) is being added: add another one after that", p.ID, p.Path)
 	}
 	if r != "" && !slices.Contains(c.Regions, r) {
-		return nil, fmt.Errorf("there is no region %q, only %v", r, c.Regions)
+		return nil, NoRegion(r, c.Regions)
 	}
 	if n := c.shardsOf(r); n >= maxShards {
 		return nil, fmt.Errorf("%s has %d partitions, which is the maximum", placeName(r), n)
@@ -135,7 +144,7 @@ func (s *Spec) AddPartition(c *Cluster, r Region, servers []string) (*Partition,
 		case server.State != StorageMember:
 			return nil, fmt.Errorf("server %s is leaving: name another one", name)
 		case slices.Contains(servers[:i], name):
-			return nil, fmt.Errorf("server %s stands twice: each replica needs a server of its own", name)
+			return nil, fmt.Errorf("server %s is given twice: each replica needs a server of its own", name)
 		}
 		next++
 		a.Replicas = append(a.Replicas, AddedReplica{Process: next, Server: name})

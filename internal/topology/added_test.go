@@ -83,7 +83,7 @@ func TestAddPartitionRefused(t *testing.T) {
 		`no region "mars"`: {region: "mars"},
 		"no server":        {"us-east-1", []string{"mars"}},
 		"is of region":     {"us-east-1", []string{"us-west-2a"}},
-		"stands twice":     {"us-east-1", []string{"us-east-1a", "us-east-1a", "us-east-1b"}},
+		"given twice":      {"us-east-1", []string{"us-east-1a", "us-east-1a", "us-east-1b"}},
 		"odd number":       {"us-east-1", []string{"us-east-1a", "us-east-1b"}},
 	} {
 		_, err := s.AddPartition(c, ask.region, ask.servers)

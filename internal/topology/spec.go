@@ -87,8 +87,25 @@ func ParseSpec(text []byte) (Spec, error) {
 // Parts of the decoder's errors with the names of Go types, which the author of a file does not know.
 var (
 	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
-	wrongType  = regexp.MustCompile(`cannot unmarshal !!\S+ (` + "`[^`]*`" + `) into \S+`)
+	wrongType  = regexp.MustCompile(`cannot unmarshal !!\S+ (` + "`[^`]*`" + `) into (\S+)`)
 )
+
+// kindOf describes the values of a Go type to the author of a file.
+func kindOf(goType string) string {
+	switch {
+	case goType == "bool":
+		return "true or false"
+	case strings.HasPrefix(goType, "int"), strings.HasPrefix(goType, "uint"), strings.HasPrefix(goType, "float"):
+		return "a number"
+	case goType == "time.Duration":
+		return "a duration such as 30s"
+	case strings.HasPrefix(goType, "[]"):
+		return "a list such as [a, b]"
+	case goType == "string":
+		return "a text"
+	}
+	return "keys with values, as in key: value"
+}
 
 // Decode reads YAML over the present content of into. Unknown keys are errors, which name the line and the
 // key.
@@ -98,7 +115,10 @@ func Decode(text []byte, into any) error {
 	if err := d.Decode(into); err != nil && !errors.Is(err, io.EOF) {
 		said := strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "").Replace(err.Error())
 		said = unknownKey.ReplaceAllString(said, `unknown key "$1"`)
-		return errors.New(wrongType.ReplaceAllString(said, "$1 has the wrong type here"))
+		return errors.New(wrongType.ReplaceAllStringFunc(said, func(text string) string {
+			parts := wrongType.FindStringSubmatch(text)
+			return parts[1] + " has the wrong type here: give " + kindOf(parts[2])
+		}))
 	}
 	return nil
 }
@@ -108,7 +128,7 @@ func (s *Spec) Validate() error {
 	seen := map[Region]bool{}
 	for _, r := range s.Regions {
 		if seen[r] {
-			return fmt.Errorf("regions: %q stands twice: remove one", r)
+			return fmt.Errorf("regions: %q is listed twice: remove one", r)
 		}
 		if r == "" || r == "." || r == ".." || len(r) > 63 || strings.ContainsAny(string(r), "/=, \x00") {
 			return fmt.Errorf("regions: %q cannot be the name of a directory: use letters, digits and dashes", r)

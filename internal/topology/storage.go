@@ -101,7 +101,7 @@ func (c *Cluster) staying(r Region) (count int) {
 // s. It names the server and its datacenter: one letter further than the last one.
 func (s *Spec) JoinStorage(c *Cluster, r Region) (StorageChange, error) {
 	if !slices.Contains(c.Regions, r) {
-		return StorageChange{}, fmt.Errorf("there is no region %q, only %v", r, c.Regions)
+		return StorageChange{}, NoRegion(r, c.Regions)
 	}
 	n := 0
 	for _, server := range c.Servers {
