@@ -247,6 +247,47 @@ func framedLongRepliesAreBounded(t *testing.T, shared bool) {
 	f.requireGood("under replies that nobody reads")
 }
 
+// Replies that are refused hold no memory while their refusals wait for a client that takes nothing.
+func TestFramedRefusedRepliesHoldNothing(t *testing.T) { bothWays(t, framedRefusedRepliesHoldNothing) }
+
+func framedRefusedRepliesHoldNothing(t *testing.T, shared bool) {
+	l := defaultLimits()
+	l.callsPerSecond = 1 << 20
+	f := newFortressWith(t, l, shared)
+	one, fresh := make([]byte, 1<<20), atomic.Int64{}
+	f.server.Control(func(context.Context, []byte) ([]byte, error) {
+		if queued := sessionsOf(f.server)[0].queued(); queued < maxQueued {
+			return one, nil
+		}
+		fresh.Add(1)
+		return make([]byte, 1<<20), nil
+	})
+	before := heapNow()
+	conn, err := f.framedTo(f.certs.client("bad", posix.Everybody()).ClientConfig())
+	require.NoError(t, err)
+	go func() { // ends when the connection does
+		for i := uint64(0); ; i++ {
+			if _, err := conn.Write(message(kindCall, i, []byte{0, 0, 'x'})); err != nil {
+				return
+			}
+		}
+	}()
+	full := func() bool {
+		all := sessionsOf(f.server)
+		return len(all) == 1 && len(all[0].slots) == maxClientCalls && fresh.Load() > 100
+	}
+	require.Eventually(t, full, 15*time.Second, time.Millisecond)
+	require.Less(t, heapNow()-before, int64(64<<20))
+	require.NoError(t, conn.Close())
+}
+
+// queued returns the number of bytes of small messages that wait.
+func (c *framedConn) queued() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.queue)
+}
+
 // Calls that are refused, because too many are under way, count in the rate of the client.
 func TestFramedRefusedCallsHaveARate(t *testing.T) { bothWays(t, framedRefusedCallsHaveARate) }
 
