@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"syscall"
 	"text/tabwriter"
 
@@ -12,9 +14,11 @@ import (
 
 	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/fsck"
 	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/progress"
+	"github.com/globalfs/globalfs/internal/registry"
 )
 
 // Exit codes of `globalfs fsck`, the same as those of fsck(8).
@@ -43,7 +47,8 @@ func newFsck() *cobra.Command {
 
 With a MOUNTPOINT it checks a running cluster through that mount. It reports problems that it finds twice in a row, because a
 concurrent change is no error. A block counts as present if the mount has it in its cache.
-With --data-dir it checks all replicas of a stopped cluster. If commands of several partitions were under way, it prints notes about them.
+With --data-dir it checks and compares all replicas of a stopped cluster: of 'globalfs dev', or of the servers whose data directories
+are in DIR. Copy those of other hosts there: replicas that are not there are not checked. If commands of several partitions were under way, it prints notes about them.
 Notes are no errors: start the cluster and check again.
 
 Exit codes: 0 clean, 4 there are errors, 8 the check could not be made.`,
@@ -58,7 +63,7 @@ Exit codes: 0 clean, 4 there are errors, 8 the check could not be made.`,
 		},
 		RunE: f.run,
 	}
-	cmd.Flags().StringVar(&f.dir, "data-dir", "", "the data directory of a cluster that has stopped")
+	cmd.Flags().StringVar(&f.dir, "data-dir", "", "the data directory of a cluster that has stopped, or a directory with those of its servers")
 	cmd.Flags().BoolVar(&f.blocks, "blocks", false, "look for all blocks, not only for some")
 	outputFlag(cmd, &f.output)
 	return cmd
@@ -91,10 +96,27 @@ func (f *fsckFlags) check(cmd *cobra.Command, args []string) (report fsck.Report
 	}
 	err = metered(cmd, func(meter *progress.Meter) (err error) {
 		o.Progress = meter
-		report, err = fsck.Offline(cmd.Context(), f.dir, o)
+		report, err = f.checkStopped(cmd.Context(), o)
 		return err
 	})
 	return report, err
+}
+
+// checkStopped checks the data directory of 'globalfs dev', or those of servers.
+func (f *fsckFlags) checkStopped(ctx context.Context, o fsck.Options) (report fsck.Report, err error) {
+	if _, err := os.Stat(filepath.Join(f.dir, registry.LocalFile)); err == nil || !daemon.HoldsServers(f.dir) {
+		return fsck.Offline(ctx, f.dir, o)
+	}
+	servers, newest, unlock, err := daemon.ReadAllStopped([]string{f.dir})
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	dirs := map[string]string{}
+	for _, s := range servers {
+		dirs[s.Name] = s.Dir
+	}
+	return fsck.Servers(ctx, newest.Plan, dirs, o)
 }
 
 // checkMounted has a mount check its cluster.

@@ -44,7 +44,7 @@ func TestRevoke(t *testing.T) {
 		}
 		return true
 	}
-	require.Eventually(t, refused, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, refused, 5*time.Second, 20*time.Millisecond)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	_, err = c.Lookup(ctx, dir, "after") // on open connections

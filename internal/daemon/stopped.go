@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/globalfs/globalfs/internal/durable"
@@ -27,6 +29,12 @@ type StoppedServer struct {
 // HasServer reports whether a directory is the data directory of one server.
 func HasServer(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, ownerFile))
+	return err == nil
+}
+
+// HoldsServers reports whether a directory is the data directory of a server, or holds such directories.
+func HoldsServers(dir string) bool {
+	_, err := serverDirs([]string{dir})
 	return err == nil
 }
 
@@ -68,6 +76,75 @@ func ReadStopped(dir string) (s *StoppedServer, unlock func() error, err error) 
 	s = &StoppedServer{Dir: dir, Name: words[len(words)-1], Identity: string(d.cluster.Identity()), Spec: d.spec, Plan: d.cluster}
 	_ = s.peers.load(dir) // the numbers are evidence against others; this server is of use without them
 	return s, unlock, nil
+}
+
+// ReadAllStopped reads the data directories of the stopped servers of one cluster. Each given directory is
+// one of a server, or holds such directories. The servers are sorted by name; newest has the newest
+// description of the cluster. No server can start until unlock.
+func ReadAllStopped(given []string) (servers []*StoppedServer, newest *StoppedServer, unlock func() error, err error) {
+	dirs, err := serverDirs(given)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	var unlocks []func() error
+	end := func() error {
+		var errs []error
+		for _, u := range unlocks {
+			errs = append(errs, u())
+		}
+		return errors.Join(errs...)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, end())
+		}
+	}()
+	for _, dir := range dirs {
+		server, one, err := ReadStopped(dir)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		unlocks = append(unlocks, one)
+		for _, other := range servers {
+			switch {
+			case other.Identity != server.Identity:
+				return nil, nil, nil, fmt.Errorf("%s and %s are of different clusters: give the directories of one", other.Dir, dir)
+			case other.Name == server.Name:
+				return nil, nil, nil, fmt.Errorf("%s and %s are both of server %s: give the newer one only", other.Dir, dir, server.Name)
+			}
+		}
+		servers = append(servers, server)
+	}
+	newest = slices.MaxFunc(servers, func(a, b *StoppedServer) int { return cmp.Compare(a.Spec.Version, b.Spec.Version) })
+	slices.SortFunc(servers, func(a, b *StoppedServer) int { return strings.Compare(a.Name, b.Name) })
+	return servers, newest, end, nil
+}
+
+// serverDirs finds the data directories of servers.
+func serverDirs(given []string) (dirs []string, err error) {
+	for _, dir := range given {
+		if HasServer(dir) {
+			dirs = append(dirs, dir)
+			continue
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, err
+		}
+		found := false
+		for _, e := range entries {
+			if below := filepath.Join(dir, e.Name()); e.IsDir() && HasServer(below) {
+				dirs, found = append(dirs, below), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("%s is neither the data directory of a server nor holds one: name directories that the servers have written", dir)
+		}
+	}
+	if len(dirs) == 0 {
+		return nil, errors.New("no data directory is given")
+	}
+	return dirs, nil
 }
 
 // Process returns the process of a partition in the directory; 0: there is none.

@@ -52,7 +52,10 @@ func (c *offline) stores(ctx context.Context, o *Options) (d disks, end func() e
 	}
 	var open []*disk.Store
 	for _, s := range c.plan.Servers {
-		dir := filepath.Join(c.dir, s.Name, "blocks")
+		if c.dirs[s.Name] == "" {
+			continue
+		}
+		dir := filepath.Join(c.dirs[s.Name], "blocks")
 		if _, err := os.Stat(dir); err != nil {
 			c.report.add("storage of "+s.Name, fmt.Sprintf("there is none: %v", err))
 			continue

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/globalfs/globalfs/internal/kv"
@@ -17,7 +19,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Offline checks the data directory of a stopped cluster. The error is the reason why the check was
+// Offline checks the data directory of a stopped 'globalfs dev'. The error is the reason why the check was
 // impossible; a damaged store is not an error but a Problem.
 func Offline(ctx context.Context, dir string, o Options) (r Report, err error) {
 	unlock, err := claim(dir)
@@ -29,8 +31,23 @@ func Offline(ctx context.Context, dir string, o Options) (r Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
-	c := &offline{dir: dir, plan: plan, report: Report{Problems: []Problem{}}}
+	dirs := map[string]string{}
+	for _, s := range plan.Servers {
+		dirs[s.Name] = filepath.Join(dir, s.Name)
+	}
+	return Servers(ctx, plan, dirs, o)
+}
+
+// Servers checks the data directories of the servers of a stopped cluster, by their names. The caller
+// prevents a start of these servers. The replicas of servers without a directory are not checked.
+func Servers(ctx context.Context, plan *topology.Cluster, dirs map[string]string, o Options) (r Report, err error) {
+	c := &offline{dirs: dirs, plan: plan, report: Report{Problems: []Problem{}}}
 	defer func() { err = errors.Join(err, c.close()) }()
+	for _, s := range plan.Servers {
+		if dirs[s.Name] == "" {
+			c.report.Notes = append(c.report.Notes, fmt.Sprintf("the data directory of %s is not here: its replicas and blocks were not checked", s.Name))
+		}
+	}
 	var newest []meta.Keys
 	o.Progress.Count(uint64(len(plan.Partitions)), "partitions", "checking the replicas")
 	for i := range plan.Partitions {
@@ -87,9 +104,9 @@ func readPlan(ctx context.Context, dir string) (*topology.Cluster, error) {
 	return spec.Plan()
 }
 
-// offline is a check of a data directory.
+// offline is a check of the data directories of servers.
 type offline struct {
-	dir    string
+	dirs   map[string]string // by server
 	plan   *topology.Cluster
 	open   []*kv.Store
 	report Report
@@ -111,33 +128,22 @@ type copyOf struct {
 }
 
 // partition checks the replicas of p and gives the store of the one that is ahead: it has executed all
-// entries that any of them reported to another partition. Nil if no store can be read.
+// entries that any of them reported to another partition. If the replicas that are ahead differ, it is one of
+// the majority. Nil if no store can be read.
 func (c *offline) partition(p *topology.Partition) meta.Keys {
+	states := map[multicast.Position][]*copyOf{}
+	for i := range p.Replicas {
+		if one, ok := c.replica(p, &p.Replicas[i]); ok {
+			states[one.position] = append(states[one.position], one)
+		}
+	}
 	var newest *copyOf
 	looked := 0
-	states := map[multicast.Position]*copyOf{}
-	for i := range p.Replicas {
-		now, ok := c.replica(p, &p.Replicas[i])
-		if !ok {
-			continue
-		}
-		var found []string
-		if other := states[now.position]; other == nil {
-			found = meta.Check(now.keys)
-		} else if what := differ(other.keys, now.keys); what != "" {
-			found = append(meta.Check(now.keys), fmt.Sprintf("it has executed the same commands as %s, but %s", other.where, what))
-		}
-		if err := now.keys.Err(); err != nil {
-			c.report.add(now.where, err.Error()) // the other findings may only follow from this one
-			continue
-		}
-		looked++
-		c.report.add(now.where, found...)
-		if states[now.position] == nil {
-			states[now.position] = now
-		}
-		if newest == nil || now.position.Compare(newest.position) > 0 {
-			newest = now
+	for _, position := range slices.SortedFunc(maps.Keys(states), multicast.Position.Compare) {
+		best, readable := c.compare(states[position])
+		looked += readable
+		if best != nil {
+			newest = best
 		}
 	}
 	if newest == nil {
@@ -147,10 +153,65 @@ func (c *offline) partition(p *topology.Partition) meta.Keys {
 	return newest.keys
 }
 
+// compare checks replicas that have executed the same commands, and compares their states. It reports those
+// that differ from the majority, and returns one of the majority, and the number of readable ones. Without a
+// majority the first one counts.
+func (c *offline) compare(copies []*copyOf) (best *copyOf, readable int) {
+	for len(copies) > 0 {
+		best, what := majority(copies)
+		found := map[*copyOf][]string{best: meta.Check(best.keys)}
+		for i, w := range what {
+			if w != "" {
+				found[copies[i]] = append(meta.Check(copies[i].keys), fmt.Sprintf("it has executed the same commands as %s, but %s", best.where, w))
+			}
+		}
+		damaged := func(one *copyOf) bool { return one.keys.Err() != nil }
+		if !slices.ContainsFunc(copies, damaged) {
+			for _, one := range copies {
+				c.report.add(one.where, found[one]...)
+			}
+			return best, len(copies)
+		}
+		for _, one := range copies { // the other findings may only follow from these
+			if damaged(one) {
+				c.report.add(one.where, one.keys.Err().Error())
+			}
+		}
+		copies = slices.DeleteFunc(copies, damaged)
+	}
+	return nil, 0
+}
+
+// majority returns a copy with the state of most copies, and the difference of each copy from it.
+func majority(copies []*copyOf) (best *copyOf, what []string) {
+	most := 0
+	for _, one := range copies {
+		differences, same := make([]string, len(copies)), 0
+		for i, other := range copies {
+			if other != one {
+				differences[i] = differ(one.keys, other.keys)
+			}
+			if differences[i] == "" {
+				same++
+			}
+		}
+		if same > most {
+			best, what, most = one, differences, same
+		}
+		if 2*most > len(copies) {
+			break
+		}
+	}
+	return best, what
+}
+
 // replica opens the store of a replica.
 func (c *offline) replica(p *topology.Partition, r *topology.Replica) (*copyOf, bool) {
 	state := &copyOf{where: fmt.Sprintf("%s on %s", partitionName(p.ID), r.Server)}
-	dir := filepath.Join(c.dir, r.Server, topology.PartitionDir(p.ID), "state")
+	if c.dirs[r.Server] == "" {
+		return nil, false
+	}
+	dir := filepath.Join(c.dirs[r.Server], topology.PartitionDir(p.ID), "state")
 	if _, err := os.Stat(dir); err != nil {
 		c.report.add(state.where, fmt.Sprintf("there is no store: %v", err))
 		return nil, false

@@ -3,6 +3,7 @@ package fsck_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -136,6 +137,33 @@ func TestOfflineReplicasDiffer(t *testing.T) {
 			require.Contains(t, r.Problems[0].What, c.says)
 		})
 	}
+}
+
+// The replica that differs from the majority is named, also if it is the first one.
+func TestOfflineNamesTheOddReplica(t *testing.T) {
+	for _, odd := range []string{"oregona", "oregonb", "oregonc"} {
+		s := newStopped(t)
+		s.edit(t, 1, odd, func(_ *testing.T, keys *kv.Store) { keys.Set([]byte{0x41, 1}, []byte{7}) })
+		r := s.check(t, fsck.Options{})
+		require.Len(t, r.Problems, 1)
+		require.Equal(t, "partition 1 on "+odd, r.Problems[0].Where)
+		require.Contains(t, r.Problems[0].What, "only it has key 4101")
+	}
+}
+
+// Replicas of servers whose directories are elsewhere are not checked.
+func TestOfflineSomeServers(t *testing.T) {
+	s := newStopped(t)
+	plan, dirs := s.plan, map[string]string{}
+	for _, name := range []string{"oregona", "oregonc"} {
+		dirs[name] = filepath.Join(s.dir, name)
+	}
+	s.edit(t, 1, "oregonb", func(_ *testing.T, keys *kv.Store) { keys.Set([]byte{0x41, 1}, []byte{7}) })
+	r, err := fsck.Servers(t.Context(), plan, dirs, fsck.Options{})
+	require.NoError(t, err)
+	require.Empty(t, r.Problems)
+	require.Contains(t, strings.Join(r.Notes, ". "), "the data directory of oregonb is not here")
+	require.Equal(t, 2, r.Partitions[1].Replicas)
 }
 
 // A replica that is behind is no problem, and partitions are compared by their replicas that are ahead.

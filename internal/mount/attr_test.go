@@ -3,6 +3,7 @@ package mount
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"testing"
@@ -80,39 +81,139 @@ func TestAttributes(t *testing.T) {
 	require.Equal(t, fmt.Sprintln(8<<10), string(ahead))
 }
 
-// A write by another user removes the set-id bits.
+// contentChanges are the ways to change the content of a file, by their names.
+func contentChanges(m *mounted) map[string]func(f *os.File) error {
+	source := func(do func(from *os.File) error) error {
+		from, err := os.Open(m.path("source"))
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		return do(from)
+	}
+	opened := func(name string, flags int, do func(f *os.File) error) error {
+		f, err := os.OpenFile(m.path(name), os.O_WRONLY|flags, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return do(f)
+	}
+	changes := map[string]func(f *os.File) error{
+		"write":            func(f *os.File) error { _, err := f.Write([]byte("x")); return err },
+		"pwrite":           func(f *os.File) error { _, err := f.WriteAt([]byte("x"), 3); return err },
+		"truncate":         func(f *os.File) error { return f.Truncate(1) },
+		"grow":             func(f *os.File) error { return f.Truncate(100) },
+		"truncate by name": func(*os.File) error { return os.Truncate(m.path("truncate by name"), 1) },
+		"append": func(*os.File) error {
+			return opened("append", os.O_APPEND, func(f *os.File) error { _, err := f.Write([]byte("x")); return err })
+		},
+		"open": func(*os.File) error {
+			return opened("open", os.O_TRUNC, func(*os.File) error { return nil })
+		},
+		"copy_file_range": func(f *os.File) error {
+			return source(func(from *os.File) error {
+				n, err := unix.CopyFileRange(int(from.Fd()), nil, int(f.Fd()), nil, 3, 0)
+				if err == nil && n != 3 {
+					err = io.ErrShortWrite
+				}
+				return err
+			})
+		},
+		"sendfile": func(f *os.File) error {
+			return source(func(from *os.File) error {
+				n, err := unix.Sendfile(int(f.Fd()), int(from.Fd()), nil, 3)
+				if err == nil && n != 3 {
+					err = io.ErrShortWrite
+				}
+				return err
+			})
+		},
+	}
+	for name, mode := range map[string]uint32{
+		"fallocate": 0, "reserve": unix.FALLOC_FL_KEEP_SIZE,
+		"punch": unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE,
+		"zero":  unix.FALLOC_FL_ZERO_RANGE, "zero inside": unix.FALLOC_FL_ZERO_RANGE | unix.FALLOC_FL_KEEP_SIZE,
+	} {
+		changes[name] = func(f *os.File) error { return unix.Fallocate(int(f.Fd()), mode, 0, 4) }
+	}
+	return changes
+}
+
+// A change of the content by an unprivileged user removes the set-id bits, and one by root does not. This is
+// also so if the user owns the file.
 func TestSetIDGoesWithAWrite(t *testing.T) {
 	m := mountHere(t)
-	for name, change := range map[string]func(f *os.File) error{
-		"write":    func(f *os.File) error { _, err := f.Write([]byte("x")); return err },
-		"truncate": func(f *os.File) error { return f.Truncate(1) },
-		"open": func(*os.File) error {
-			f, err := os.OpenFile(m.path("open"), os.O_WRONLY|os.O_TRUNC, 0)
-			f.Close()
-			return err
-		},
-		"fallocate": func(f *os.File) error { return unix.Fallocate(int(f.Fd()), 0, 0, 100) },
-		"punch": func(f *os.File) error {
-			return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, 4)
-		},
-	} {
+	m.write(t, "source", "source")
+	require.NoError(t, os.Chmod(m.path("source"), 0o644))
+	for name, change := range contentChanges(m) {
+		for by, left := range map[string]uint32{"another user": 0o777, "the owner": 0o777, "root": 0o6777} {
+			m.write(t, name, "content")
+			if by == "the owner" {
+				require.NoError(t, os.Chown(m.path(name), nobody, nobody))
+			}
+			require.NoError(t, os.Chmod(m.path(name), 0o777|os.ModeSetuid|os.ModeSetgid))
+			run := runAsNobody
+			if by == "root" {
+				run = func(do func() error) error { return do() }
+			}
+			require.NoError(t, run(func() error {
+				f, err := os.OpenFile(m.path(name), os.O_WRONLY, 0)
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				var st unix.Stat_t // the kernel knows the bits when the file is open
+				if err := unix.Stat(m.path(name), &st); err != nil {
+					return err
+				}
+				if st.Mode != unix.S_IFREG|0o6777 {
+					return fmt.Errorf("mode %o before the change", st.Mode)
+				}
+				return change(f)
+			}), "%s by %s", name, by)
+			require.EqualValues(t, unix.S_IFREG|left, m.stat(t, name).Mode, "%s by %s", name, by)
+			require.NoError(t, os.Remove(m.path(name)))
+		}
+	}
+}
+
+// A change of the owner or of the group removes the set-id bits, also of a file that is not changed
+// otherwise. Bits of a directory, and the bit for mandatory locks, stay.
+func TestSetIDGoesWithTheOwner(t *testing.T) {
+	m := mountHere(t)
+	owned := func(name string, mode os.FileMode) {
 		m.write(t, name, "content")
-		require.NoError(t, os.Chmod(m.path(name), 0o777|os.ModeSetuid|os.ModeSetgid))
-		asNobody(t, func() error {
-			f, err := os.OpenFile(m.path(name), os.O_WRONLY, 0)
+		require.NoError(t, os.Chown(m.path(name), nobody, nobody))
+		require.NoError(t, os.Chmod(m.path(name), mode))
+	}
+	for name, change := range map[string]func(path string) error{
+		"chgrp":  func(path string) error { return os.Chown(path, -1, nobody) },
+		"chown":  func(path string) error { return os.Chown(path, nobody, -1) },
+		"both":   func(path string) error { return os.Chown(path, nobody, nobody) },
+		"lchown": func(path string) error { return os.Lchown(path, nobody, nobody) },
+		"fchown": func(path string) error {
+			f, err := os.Open(path)
 			if err != nil {
 				return err
 			}
 			defer f.Close()
-			var st unix.Stat_t // the kernel knows the bits when the file is open
-			if err := unix.Stat(m.path(name), &st); err != nil {
-				return err
-			}
-			require.EqualValues(t, unix.S_IFREG|0o6777, st.Mode, name)
-			return change(f)
-		})
-		require.EqualValues(t, unix.S_IFREG|0o777, m.stat(t, name).Mode, name)
+			return f.Chown(-1, nobody)
+		},
+	} {
+		for by, run := range map[string]func(func() error) error{"the owner": runAsNobody, "root": func(do func() error) error { return do() }} {
+			owned(name, 0o777|os.ModeSetuid|os.ModeSetgid)
+			require.NoError(t, run(func() error { return change(m.path(name)) }), "%s by %s", name, by)
+			require.EqualValues(t, unix.S_IFREG|0o777, m.stat(t, name).Mode, "%s by %s", name, by)
+			owned(name, 0o666|os.ModeSetgid) // without permission to execute for the group
+			require.NoError(t, run(func() error { return change(m.path(name)) }), "%s by %s", name, by)
+			require.EqualValues(t, unix.S_IFREG|0o2666, m.stat(t, name).Mode, "%s by %s", name, by)
+		}
 	}
+	require.NoError(t, os.Mkdir(m.path("dir"), 0o777))
+	require.NoError(t, os.Chmod(m.path("dir"), 0o777|os.ModeSetuid|os.ModeSetgid))
+	require.NoError(t, os.Chown(m.path("dir"), nobody, nobody))
+	require.EqualValues(t, unix.S_IFDIR|0o6777, m.stat(t, "dir").Mode)
 }
 
 func TestTimes(t *testing.T) {

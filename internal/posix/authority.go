@@ -61,6 +61,21 @@ func (a *Authority) MayUser(uid uint32) bool { return a == nil || within(a.UIDs,
 // MayGroup reports whether a may act for members of a group.
 func (a *Authority) MayGroup(gid uint32) bool { return a == nil || within(a.GIDs, gid) }
 
+// NamesUsers reports whether a is narrower than all users but root.
+func (a *Authority) NamesUsers() bool {
+	if a == nil {
+		return false
+	}
+	next := uint64(1) // the least user above root that is not in the ranges so far
+	for _, r := range a.UIDs {
+		if uint64(r.First) > next {
+			break
+		}
+		next = max(next, uint64(r.Last)+1)
+	}
+	return next <= 1<<32-1
+}
+
 func within(ranges []IDs, id uint32) bool {
 	_, found := slices.BinarySearchFunc(ranges, id, func(r IDs, id uint32) int {
 		switch {

@@ -1,14 +1,10 @@
 package salvage
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/globalfs/globalfs/internal/backup"
 	"github.com/globalfs/globalfs/internal/block"
@@ -101,57 +97,13 @@ func (s *Salvage) Close() error {
 
 // readServers reads the directories, and takes the newest description of the cluster.
 func (s *Salvage) readServers() error {
-	dirs, err := serverDirs(s.options.Dirs)
+	servers, newest, unlock, err := daemon.ReadAllStopped(s.options.Dirs)
 	if err != nil {
 		return err
 	}
-	for _, dir := range dirs {
-		server, unlock, err := daemon.ReadStopped(dir)
-		if err != nil {
-			return err
-		}
-		s.unlocks = append(s.unlocks, unlock)
-		for _, other := range s.servers {
-			switch {
-			case other.Identity != server.Identity:
-				return fmt.Errorf("%s and %s are of different clusters: give the directories of one", other.Dir, dir)
-			case other.Name == server.Name:
-				return fmt.Errorf("%s and %s are both of server %s: give the newer one only", other.Dir, dir, server.Name)
-			}
-		}
-		s.servers = append(s.servers, server)
-	}
-	newest := slices.MaxFunc(s.servers, func(a, b *daemon.StoppedServer) int { return cmp.Compare(a.Spec.Version, b.Spec.Version) })
-	s.plan, s.name = newest.Plan, newest.Spec.Name
-	slices.SortFunc(s.servers, func(a, b *daemon.StoppedServer) int { return strings.Compare(a.Name, b.Name) })
+	s.servers, s.plan, s.name = servers, newest.Plan, newest.Spec.Name
+	s.unlocks = append(s.unlocks, unlock)
 	return nil
-}
-
-// serverDirs finds the data directories of servers.
-func serverDirs(given []string) (dirs []string, err error) {
-	for _, dir := range given {
-		if daemon.HasServer(dir) {
-			dirs = append(dirs, dir)
-			continue
-		}
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			return nil, err
-		}
-		found := false
-		for _, e := range entries {
-			if below := filepath.Join(dir, e.Name()); e.IsDir() && daemon.HasServer(below) {
-				dirs, found = append(dirs, below), true
-			}
-		}
-		if !found {
-			return nil, fmt.Errorf("%s is neither the data directory of a server nor holds one: name directories that the servers have written", dir)
-		}
-	}
-	if len(dirs) == 0 {
-		return nil, errors.New("no data directory is given")
-	}
-	return dirs, nil
 }
 
 // server returns the directory of a server; nil: it is not there.

@@ -25,8 +25,10 @@ func (l later) Begin(ctx context.Context, request []byte, caller transport.Calle
 	if client.Bounds() != nil {
 		return 0, false // the call may have to wait for its rate, and its blocks must be checked
 	}
+	if isWork(ask.Kind(request[0])) {
+		l.server.contention.note(client)
+	}
 	began := time.Now()
-	l.server.rates.rivals.note(client.Owner(), ask.Kind(request[0]), began)
 	return h.driver.Begin(client, request, &timedCall{Caller: caller, counts: h.counts, kind: request[0], began: began}), true
 }
 

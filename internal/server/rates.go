@@ -13,8 +13,7 @@ import (
 )
 
 // ClientRates limit the requests of each bound client to a server's replicas per second; 0: no limit. After a
-// pause a client may make the requests of two seconds at once. While other clients work, see rivals, a client
-// gets a part of that.
+// pause a client may make the requests of two seconds at once.
 type ClientRates struct {
 	Updates float64 // updates, and changes of sessions
 	Calls   float64 // of all kinds
@@ -31,7 +30,6 @@ const maxRated = 4096
 // rates delay the requests of bound clients.
 type rates struct {
 	limits ClientRates
-	rivals rivals
 
 	mu      sync.Mutex
 	clients map[string]*clientRate // GUARDED_BY mu; by name
@@ -45,7 +43,7 @@ type clientRate struct {
 }
 
 func newRates(limits ClientRates) *rates {
-	return &rates{limits: limits, rivals: rivals{epoch: time.Now()}, clients: map[string]*clientRate{}}
+	return &rates{limits: limits, clients: map[string]*clientRate{}}
 }
 
 func limiter(perSecond float64) *rate.Limiter {
@@ -95,9 +93,8 @@ const proofsPerCall = 8
 // false if that takes longer than patientFor, or if ctx ends.
 func (r *rates) wait(ctx context.Context, client string, kind ask.Kind, size, proofs int) bool {
 	c, now := r.of(client), time.Now()
-	cost := r.rivals.cost(client, now)
 	take := func(from *rate.Limiter, n int) *rate.Reservation {
-		return from.ReserveN(now, min(cost*n, max(1, from.Burst())))
+		return from.ReserveN(now, min(n, max(1, from.Burst())))
 	}
 	taken := []*rate.Reservation{take(c.calls, 1+proofs/proofsPerCall)}
 	if !kind.IsWithoutSession() {

@@ -50,43 +50,6 @@ func TestRates(t *testing.T) {
 	})
 }
 
-// A client gets a part of its rate while another one works, and all of it when the other one is idle or only
-// renews its session.
-func TestRatesBesideOthers(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		r := newRates(ClientRates{Updates: 100, Calls: 1000, Bytes: 1 << 20})
-		hostile := func() int {
-			n := 0
-			for range 10 {
-				r.rivals.note("hostile", ask.Update, time.Now())
-				n += allowed(t, r, "hostile", ask.Update, time.Second/10)
-			}
-			return n
-		}
-		for range 3 {
-			hostile() // the burst is over
-		}
-		require.InDelta(t, 100, hostile(), 10)
-		for kind, share := range map[ask.Kind]int{ask.Update: rivalCost, ask.Query: rivalCost, ask.Watch: 1, ask.RenewSession: 1} {
-			time.Sleep(rivalFor)
-			hostile()
-			n := 0
-			for range 10 {
-				r.rivals.note("other", kind, time.Now())
-				r.rivals.note("", ask.Update, time.Now())
-				r.rivals.note("hostile", ask.Update, time.Now())
-				n += allowed(t, r, "hostile", ask.Update, time.Second/10)
-			}
-			require.InDelta(t, 100/share, n, 10, kind)
-		}
-		time.Sleep(rivalFor)
-		require.Equal(t, 1, r.rivals.cost("hostile", time.Now()))
-		require.Equal(t, 1, r.rivals.cost("third", time.Now()))
-		r.rivals.note("hostile", ask.Query, time.Now())
-		require.Equal(t, rivalCost, r.rivals.cost("third", time.Now()))
-	})
-}
-
 // Requests with too long a delay are refused, and do not count.
 func TestRatesRefuse(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -123,13 +86,5 @@ func BenchmarkRates(b *testing.B) {
 	r := newRates(ClientRates{Updates: 1e9, Calls: 1e9})
 	for b.Loop() {
 		r.wait(b.Context(), "a", ask.Update, 100, 0)
-	}
-}
-
-func BenchmarkRivals(b *testing.B) {
-	r := newRates(ClientRates{})
-	for b.Loop() {
-		r.rivals.note("a", ask.Update, r.rivals.epoch)
-		r.rivals.note("b", ask.Update, r.rivals.epoch)
 	}
 }

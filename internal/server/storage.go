@@ -30,10 +30,12 @@ type StorageConfig struct {
 	NoSync  bool           // see disk.Config
 	// Healing configures the repair of the region. Zero: region.DefaultHealing.
 	Healing  region.Healing
-	Endpoint transport.Endpoint                                   // of Self; Storage closes it
-	Asker    func(context.Context) Asker                          // see Config.Asker
-	MayGet   func(context.Context, block.ID, block.Right) bool    // see region.Config
-	Sign     func(context.Context, block.Signing) (string, error) // see region.Config
+	Endpoint transport.Endpoint          // of Self; Storage closes it
+	Asker    func(context.Context) Asker // see Config.Asker
+	// Turn waits for the turn of a request of a client. done ends the turn. nil: requests need no turn.
+	Turn   func(context.Context) (done func(), err error)
+	MayGet func(context.Context, block.ID, block.Right) bool    // see region.Config
+	Sign   func(context.Context, block.Signing) (string, error) // see region.Config
 	// Partitions returns the number of partitions of the tree; see region.Config.
 	Partitions func() int
 	Logger     *slog.Logger
@@ -76,8 +78,20 @@ func StartStorage(cfg StorageConfig) (_ *Storage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Endpoint.ServeAndForget(s.node.Handle)
+	cfg.Endpoint.ServeAndForget(s.handle)
 	return s, nil
+}
+
+// handle answers a request when its turn has come.
+func (s *Storage) handle(ctx context.Context, request []byte) ([]byte, error) {
+	if s.cfg.Turn != nil {
+		done, err := s.cfg.Turn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
+	return s.node.Handle(ctx, request)
 }
 
 // role returns the role of the caller.

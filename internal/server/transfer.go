@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/replica"
@@ -73,25 +72,7 @@ func (s *Server) serve(h *hosted) transport.Handler {
 			return nil, errAmnesiac
 		}
 		if len(request) == 0 || request[0] != transferRequest {
-			began, client := time.Now(), asker.client()
-			if len(request) > 0 {
-				s.rates.rivals.note(client.Owner(), ask.Kind(request[0]), began)
-			}
-			if client.Bounds() != nil && len(request) > 0 && !s.rates.wait(ctx, client.Owner(), ask.Kind(request[0]), len(request), ask.CountProofs(request)) {
-				if s.rates.isNews(client.Owner()) {
-					s.cfg.Logger.Warn("a client makes more requests than its rate, and waits: 'clients:' in the cluster file has the rates",
-						"server", s.cfg.Name, "client", client.Owner(), "partition", h.partition)
-				}
-				return (&ask.Reply{Status: ask.Overloaded}).Append(nil), ctx.Err()
-			}
-			if refusal := s.checkStored(ctx, h, client, request); refusal != nil {
-				return refusal, nil
-			}
-			answer, err := h.driver.Handle(ctx, client, request)
-			if err == nil && len(request) > 0 {
-				h.counts.answered(ask.Kind(request[0]), time.Since(began))
-			}
-			return answer, err
+			return s.ask(ctx, h, asker.client(), request)
 		}
 		if !asker.Server {
 			return nil, errServersOnly

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -245,6 +246,52 @@ func framedLongRepliesAreBounded(t *testing.T, shared bool) {
 	require.Eventually(t, func() bool { return handled.Load() == 400 }, time.Minute, time.Millisecond)
 	require.Less(t, heapNow()-before, int64(maxReplies+64<<20))
 	f.requireGood("under replies that nobody reads")
+}
+
+// Replies that are refused hold no memory while their refusals wait for a client that takes nothing.
+func TestFramedRefusedRepliesHoldNothing(t *testing.T) { bothWays(t, framedRefusedRepliesHoldNothing) }
+
+func framedRefusedRepliesHoldNothing(t *testing.T, shared bool) {
+	l := defaultLimits()
+	l.callsPerSecond = 1 << 20
+	f := newFortressWith(t, l, shared)
+	one, fresh := make([]byte, 1<<20), atomic.Int64{}
+	f.server.Control(func(context.Context, []byte) ([]byte, error) {
+		if all := sessionsFrom(f.server, "bad"); len(all) == 1 && all[0].queued() < maxQueued {
+			return one, nil
+		}
+		fresh.Add(1)
+		return make([]byte, 1<<20), nil
+	})
+	before := heapNow()
+	conn, err := f.framedTo(f.certs.client("bad", posix.Everybody()).ClientConfig())
+	require.NoError(t, err)
+	go func() { // ends when the connection does
+		for i := uint64(0); ; i++ {
+			if _, err := conn.Write(message(kindCall, i, []byte{0, 0, 'x'})); err != nil {
+				return
+			}
+		}
+	}()
+	full := func() bool {
+		all := sessionsFrom(f.server, "bad")
+		return len(all) == 1 && len(all[0].slots) == maxClientCalls && fresh.Load() > 100
+	}
+	require.Eventually(t, full, 15*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return heapNow()-before < 64<<20 }, 5*time.Second, 10*time.Millisecond)
+	require.NoError(t, conn.Close())
+}
+
+// sessionsFrom returns the connections of a client at a server.
+func sessionsFrom(s *Server, name string) []*session {
+	return slices.DeleteFunc(sessionsOf(s), func(c *session) bool { return c.info.identity.Name != name })
+}
+
+// queued returns the number of bytes of small messages that wait.
+func (c *framedConn) queued() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.queue)
 }
 
 // Calls that are refused, because too many are under way, count in the rate of the client.

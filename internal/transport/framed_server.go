@@ -340,7 +340,7 @@ func (s *session) expect(call uint64, limit time.Duration) (ctx context.Context,
 }
 
 // answer runs the handler of a call, and sends the outcome to the caller. Each call is answered exactly once,
-// also a call that the caller has withdrawn. It returns the reply, which is sent.
+// also a call that the caller has withdrawn. It returns the reply if it was sent.
 func (s *session) answer(ctx context.Context, call uint64, to multicast.ProcessID, request []byte, leave func()) (reply []byte) {
 	defer s.answers.Done()
 	reply, err := s.framed.server.answer(ctx, to, request)
@@ -355,8 +355,10 @@ func (s *session) answer(ctx context.Context, call uint64, to multicast.ProcessI
 	var remote *RemoteError
 	switch {
 	case cancel == nil || err != nil && late:
+		reply = nil // the message may wait for long
 		err = s.send(s.ended, appendHead(nil, kindLate, call, 0), nil)
 	case err == nil && !s.account().reserve(len(reply)):
+		reply = nil
 		err = s.send(s.ended, textMessage(kindRefused, call, tooManyReplies), nil)
 	case err == nil:
 		err = s.send(s.ended, appendHead(make([]byte, 0, headSize+min(len(reply), smallMessage)), kindReply, call, len(reply)), reply)

@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/ask"
@@ -34,15 +36,17 @@ import (
 
 // Phases of the measurement. Phases with and without the attack take turns, so that both have the same load
 // of the machine.
-const (
-	floodPhase  = 15 * time.Second
-	floodPhases = 8 // of each kind: two minutes of attack
+const floodPhase = 15 * time.Second
+
+var (
+	floodPhases  = flag.Int("flood.phases", 8, "phases of each kind; 8 are two minutes of attack")
+	floodProfile = flag.String("flood.profile", "", "directory for CPU profiles of the servers under attack")
 )
 
 // TestAFlood measures the slowdown of a mount by a hostile machine with a certificate for one user, for two
 // minutes. 'make flood' runs it: its results are not meaningful on a busy machine.
 func TestAFlood(t *testing.T) {
-	c := startWith(t, Config{Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2})
+	c := startWith(t, Config{Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2, Profiled: *floodProfile != ""})
 	_, err := c.Run(t.Context(), "certs", "client", "bound", "--dir", c.Certs(), "--uids", "1000", "--gids", "1000")
 	require.NoError(t, err)
 	west := filepath.Join(c.mountWith(t, c.only(t, "client-mount")), "west")
@@ -53,7 +57,7 @@ func TestAFlood(t *testing.T) {
 
 	var quiet, attacked []time.Duration
 	_ = work(t, mine, floodPhase/3)
-	for range floodPhases {
+	for range *floodPhases {
 		quiet = append(quiet, work(t, mine, floodPhase)...)
 		attacker := exec.CommandContext(t.Context(), "nice", "-n", "19", os.Args[0], "-test.run=^TestFloodAttacker$", "-test.v")
 		attacker.Env = append(os.Environ(), "FLOOD_CERTS="+c.Certs(), "FLOOD_SERVER="+c.Address("westa"))
@@ -61,7 +65,9 @@ func TestAFlood(t *testing.T) {
 		attacker.Stdout, attacker.Stderr = out, out
 		require.NoError(t, attacker.Start())
 		time.Sleep(time.Second)
+		profiled := profileServers(t, c)
 		attacked = append(attacked, work(t, mine, floodPhase)...)
+		profiled()
 		require.NoError(t, attacker.Process.Signal(os.Interrupt))
 		_ = attacker.Wait()
 		t.Log(strings.TrimSpace(out.String()))
@@ -75,6 +81,22 @@ func TestAFlood(t *testing.T) {
 		fmt.Printf("p%.0f of create, write 1 KB, read, unlink: quiet %v, attacked %v: %.2fx\n", 100*share, q, a, float64(a)/float64(q))
 	}
 	require.Less(t, at(attacked, 0.5), 2*at(quiet, 0.5))
+}
+
+// profileServers writes CPU profiles of the servers, with -flood.profile. The caller calls wait at the end.
+func profileServers(t *testing.T, c *Cluster) (wait func()) {
+	var all sync.WaitGroup
+	if *floodProfile != "" {
+		for name, p := range c.Servers {
+			all.Go(func() {
+				file, err := os.Create(filepath.Join(*floodProfile, name+".pprof"))
+				assert.NoError(t, err)
+				assert.NoError(t, p.Profile(t.Context(), floodPhase-2*time.Second, file))
+				assert.NoError(t, file.Close())
+			})
+		}
+	}
+	return all.Wait
 }
 
 // work makes, reads and removes files for a time, and returns the duration for each file.

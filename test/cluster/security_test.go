@@ -120,7 +120,7 @@ func TestIntruders(t *testing.T) {
 		require.Eventually(t, func() bool {
 			_, err := shell(west, 2000, "touch "+made)
 			return err != nil
-		}, 60*time.Second, 100*time.Millisecond)
+		}, 5*time.Second, 100*time.Millisecond)
 		_, err = shell(west, 2000, "touch "+made+"2")
 		require.Error(t, err)
 		out, err := c.Admin(t.Context(), "certs", "list", "--dir", c.Certs())

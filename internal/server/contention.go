@@ -1,0 +1,255 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/ask"
+)
+
+// errNoTurn refuses a request whose turn does not come within the patience for it.
+var errNoTurn = errors.New("the processors of this server are short, and the turn of this client did not come in time: try again")
+
+const (
+	// activeFor is the time for which a client counts as working after a request.
+	activeFor = time.Second
+	// sampleEvery is the time between two judgements of the processors.
+	sampleEvery = 50 * time.Millisecond
+	// growEvery is the time between two increases of the number of requests at a time.
+	growEvery = 200 * time.Millisecond
+	// shortFor is the time for which the processors count as short after they were.
+	shortFor = time.Second
+	// holdMost is the time after which a request gives up its turn, though it is not finished. A request that
+	// waits for another partition or another client uses no processor.
+	holdMost = 100 * time.Millisecond
+	// pauseFactor is the pause of a client after a request, in durations of the request. A partition has
+	// three replicas or more: at three, the client has a request half of the time together.
+	pauseFactor = 5
+	// mostSlots is the number of requests at a time above which a client is not limited any more.
+	mostSlots = 64
+	// maxLanes is the number of remembered clients above which idle ones are forgotten.
+	maxLanes = 4096
+)
+
+// contention makes clients give way (ask.Client.GivesWay) while the processors of a server are short and
+// others work: the server executes one request of such a client at a time, and then pauses (pauseFactor). When
+// the processors are not short any more, the number of requests at a time grows slowly. A client that is alone
+// is not limited, and neither is a client on an idle machine.
+//
+// A client gives way to all that never give way, and to those that use the server less than half as much. So
+// two equal clients do not slow each other.
+//
+// Requests of all replicas and of the storage server count together: they share the processors.
+type contention struct {
+	isShort func() bool // since the last call
+
+	mu      sync.Mutex
+	lanes   map[string]*lane // GUARDED_BY mu; by name of the client
+	sampled time.Time        // GUARDED_BY mu
+	short   time.Time        // GUARDED_BY mu; when the processors were short last
+	grown   time.Time        // GUARDED_BY mu; when slots grew last
+	slots   int              // GUARDED_BY mu; requests of a client at a time; above mostSlots: no limit
+	first   bool             // GUARDED_BY mu; a client that never gives way is working
+	least   [2]rival         // GUARDED_BY mu; the other working clients with the least use
+}
+
+// rival is a working client in the last sample. The zero rival is none.
+type rival struct {
+	client string
+	use    time.Duration
+}
+
+// lane is the state of one client.
+type lane struct {
+	client   string
+	givesWay bool
+	at       time.Time     // of the last request
+	use      time.Duration // of the server, a sum that decays
+	used     time.Time     // when use was right
+	running  int           // requests in their turn
+	resume   time.Time     // no turn begins before
+	waiting  []chan struct{}
+	timer    *time.Timer // begins a turn at resume; nil: not used yet
+}
+
+func newContention() *contention {
+	return &contention{isShort: newProcessors().areShort, lanes: map[string]*lane{}, slots: mostSlots + 1}
+}
+
+// note notes a request of a client. The caller calls take for a client that gives way.
+func (c *contention) note(client *ask.Client) {
+	if client == nil || client.GivesWay() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lane(client).at = time.Now()
+}
+
+// take waits until the turn of a request comes, at most for the patience. The caller calls done when the
+// request is finished; several calls are harmless. Requests of clients that do not give way need no turn.
+func (c *contention) take(ctx context.Context, client *ask.Client, patience time.Duration) (done func(), err error) {
+	if !client.GivesWay() {
+		c.note(client)
+		return func() {}, nil
+	}
+	c.mu.Lock()
+	l := c.lane(client)
+	l.at = time.Now()
+	turn := make(chan struct{})
+	l.waiting = append(l.waiting, turn)
+	c.begin(l)
+	c.mu.Unlock()
+	select {
+	case <-turn:
+		return c.held(l), nil
+	default:
+	}
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case <-turn:
+		return c.held(l), nil
+	case <-limit.C:
+		err = errNoTurn
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.Index(l.waiting, turn); i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+		return nil, err
+	}
+	c.end(l, 0) // the turn has come meanwhile
+	return nil, err
+}
+
+// held returns the end of a turn that begins now.
+func (c *contention) held(l *lane) (done func()) {
+	began := time.Now()
+	end := sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.end(l, time.Since(began))
+	})
+	timer := time.AfterFunc(holdMost, end)
+	return func() {
+		timer.Stop()
+		end()
+	}
+}
+
+// begin begins the turns that may begin. The caller holds mu.
+func (c *contention) begin(l *lane) {
+	now := time.Now()
+	c.sample(now)
+	limited := c.isLimited(l)
+	for len(l.waiting) > 0 && (!limited || l.running < c.slots && !now.Before(l.resume)) {
+		close(l.waiting[0])
+		l.waiting = l.waiting[1:]
+		l.running++
+	}
+	if len(l.waiting) == 0 || l.running > 0 {
+		return // nobody waits, or the end of a turn begins the next one
+	}
+	if l.timer == nil {
+		l.timer = time.AfterFunc(time.Until(l.resume), func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.begin(l)
+		})
+	} else {
+		l.timer.Reset(time.Until(l.resume))
+	}
+}
+
+// end ends a turn. The caller holds mu.
+func (c *contention) end(l *lane, took time.Duration) {
+	now := time.Now()
+	l.running--
+	l.decay(now)
+	l.use += took
+	l.resume = now.Add(pauseFactor * min(took, holdMost))
+	c.begin(l)
+}
+
+// isLimited reports whether a client has to give way now. The caller holds mu.
+func (c *contention) isLimited(l *lane) bool {
+	if c.slots > mostSlots {
+		return false
+	}
+	other := c.least[0]
+	if other.client == l.client {
+		other = c.least[1]
+	}
+	return c.first || other.client != "" && 2*other.use < l.use
+}
+
+// sample judges the processors and the clients, if it is time. The caller holds mu.
+func (c *contention) sample(now time.Time) {
+	if now.Sub(c.sampled) < sampleEvery {
+		return
+	}
+	c.sampled = now
+	switch {
+	case c.isShort():
+		c.short, c.slots = now, 1
+	case now.Sub(c.short) > shortFor && now.Sub(c.grown) >= growEvery && c.slots <= mostSlots:
+		c.grown = now
+		c.slots++
+	}
+	c.first, c.least = false, [2]rival{}
+	for _, l := range c.lanes {
+		if now.Sub(l.at) >= activeFor && l.running == 0 && len(l.waiting) == 0 {
+			continue
+		}
+		l.decay(now)
+		one := rival{l.client, l.use}
+		switch {
+		case !l.givesWay:
+			c.first = true
+		case c.least[0].client == "" || one.use < c.least[0].use:
+			c.least[0], c.least[1] = one, c.least[0]
+		case c.least[1].client == "" || one.use < c.least[1].use:
+			c.least[1] = one
+		}
+	}
+}
+
+// lane returns the state of a client. The caller holds mu.
+func (c *contention) lane(client *ask.Client) *lane {
+	name := client.Owner()
+	l := c.lanes[name]
+	if l == nil {
+		if len(c.lanes) >= maxLanes {
+			c.forget(time.Now())
+		}
+		l = &lane{client: name}
+		c.lanes[name] = l
+	}
+	l.givesWay = client.GivesWay() // a new certificate may have other users
+	return l
+}
+
+// forget drops idle clients. The caller holds mu.
+func (c *contention) forget(now time.Time) {
+	for name, l := range c.lanes {
+		if now.Sub(l.at) >= activeFor && l.running == 0 && len(l.waiting) == 0 && !now.Before(l.resume) {
+			delete(c.lanes, name)
+		}
+	}
+}
+
+// decay lets the use of the past fade: half of it is gone after activeFor.
+func (l *lane) decay(now time.Time) {
+	for ; l.use > 0 && now.Sub(l.used) >= activeFor; l.used = l.used.Add(activeFor) {
+		l.use /= 2
+	}
+	if l.use == 0 {
+		l.used = now
+	}
+}

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"math"
+	"runtime/metrics"
+	"time"
+)
+
+const (
+	// shortWaiting is the mean number of threads that wait for a processor, from which processors are short.
+	shortWaiting = 0.3
+	// shortDelay is the mean delay of goroutines that are ready to run, from which processors are short.
+	shortDelay = 200 * time.Microsecond
+	// longInterval is an interval that tells nothing about the present.
+	longInterval = time.Second
+)
+
+// processors tells whether the threads and goroutines of this process wait for processors. It measures the
+// waits themselves: they also show the work of other processes, and limits of a container.
+type processors struct {
+	at      time.Time
+	threads time.Duration // waits of all threads
+	delays  []metrics.Sample
+	before  []uint64 // counts of the delays of goroutines
+}
+
+func newProcessors() *processors {
+	return &processors{delays: []metrics.Sample{{Name: "/sched/latencies:seconds"}}}
+}
+
+// areShort reports whether the processors were short since the last call. It is false after a long interval.
+func (p *processors) areShort() bool {
+	now := time.Now()
+	since, waited := now.Sub(p.at), threadsWaited()
+	threads := float64(waited-p.threads) / float64(max(since, 1))
+	p.at, p.threads = now, waited
+	delay := p.delay()
+	return since < longInterval && (threads >= shortWaiting || delay >= shortDelay)
+}
+
+// delay returns the mean delay of goroutines since the last call.
+func (p *processors) delay() time.Duration {
+	metrics.Read(p.delays)
+	if p.delays[0].Value.Kind() != metrics.KindFloat64Histogram {
+		return 0
+	}
+	h := p.delays[0].Value.Float64Histogram()
+	if len(p.before) != len(h.Counts) {
+		p.before = make([]uint64, len(h.Counts))
+	}
+	count, sum := uint64(0), 0.0
+	for i, n := range h.Counts {
+		fresh := n - p.before[i]
+		p.before[i] = n
+		count += fresh
+		if lowest := h.Buckets[i]; !math.IsInf(lowest, 0) {
+			sum += float64(fresh) * lowest
+		}
+	}
+	if count == 0 {
+		return 0
+	}
+	return time.Duration(sum / float64(count) * float64(time.Second))
+}
