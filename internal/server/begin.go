@@ -26,7 +26,7 @@ func (l later) Begin(ctx context.Context, request []byte, caller transport.Calle
 		return 0, false // the call may have to wait for its rate, and its blocks must be checked
 	}
 	if isWork(ask.Kind(request[0])) {
-		l.server.contention.note(client)
+		l.server.admission.contention.note(client)
 	}
 	began := time.Now()
 	return h.driver.Begin(client, request, &timedCall{Caller: caller, counts: h.counts, kind: request[0], began: began}), true

@@ -35,9 +35,9 @@ const (
 )
 
 // contention makes clients give way (ask.Client.GivesWay) while the processors of a server are short and
-// others work: the server executes one request of such a client at a time, and then pauses (pauseFactor). When
-// the processors are not short any more, the number of requests at a time grows slowly. A client that is alone
-// is not limited, and neither is a client on an idle machine.
+// others work: the server executes one request of such a client at a time, and then pauses (pauseFactor).
+// When the processors are not short any more, the number of requests at a time grows slowly. A client that is
+// alone is not limited, and neither is a client on an idle machine.
 //
 // A client gives way to all that never give way, and to those that use the server less than half as much. So
 // two equal clients do not slow each other.

@@ -232,16 +232,15 @@ func TestTurnsOfServer(t *testing.T) {
 		var log logged.Text
 		client := narrow("c")
 		c, done := limitedBy(t, client)
-		s := &Server{
-			cfg: Config{
-				Logger: log.Logger(), Name: "westa",
-				Asker: func(context.Context) Asker { return Asker{Name: client.Name, Authority: client.Authority} },
-			},
-			contention: c, rates: newRates(ClientRates{}),
-		}
+		s := &Server{cfg: Config{
+			Logger: log.Logger(), Name: "westa",
+			Asker: func(context.Context) Asker { return Asker{Name: client.Name, Authority: client.Authority} },
+		}}
+		s.admission = newAdmission(&s.cfg)
+		s.admission.contention = c
 		done()
 		for kind, holds := range map[ask.Kind]int{ask.Query: 1, ask.Update: 1, ask.Persist: 1, ask.RenewSession: 1, ask.Watch: 0} {
-			done, err := s.turn(t.Context(), client, kind)
+			done, err := s.admission.turn(t.Context(), client, kind)
 			require.NoError(t, err)
 			require.Equal(t, holds, c.lanes["c"].running, kind)
 			done()
@@ -260,7 +259,7 @@ func TestTurnsOfServer(t *testing.T) {
 		}
 		c.note(usual("mount"))
 		began := time.Now()
-		storage := &Storage{cfg: StorageConfig{Turn: s.storageTurn}}
+		storage := &Storage{cfg: StorageConfig{Turn: s.admission.storage}}
 		_, err := storage.handle(t.Context(), []byte{1})
 		require.ErrorIs(t, err, errNoTurn)
 		require.Equal(t, blockTimeout, time.Since(began))

@@ -72,8 +72,7 @@ type Server struct {
 	sealer      *sealer
 	grants      *grants
 	tickets     *tickets
-	rates       *rates
-	contention  *contention
+	admission   *admission
 	recorder    trace.Recorder
 	plan        atomic.Pointer[topology.Cluster] // the newest
 	starting    sync.Mutex                       // guards the file of the incarnation
@@ -116,8 +115,7 @@ func Start(cfg Config) (_ *Server, err error) {
 	}
 	s := &Server{cfg: cfg, replicas: map[uint16]*residence{}, damaged: map[uint16]Damage{}}
 	s.sealer = &sealer{keys: cfg.VectorKeys, cluster: cfg.Cluster.Identity()}
-	s.grants, s.tickets, s.rates = newGrants(s.sealer), newTickets(s.sealer), newRates(cfg.ClientRates)
-	s.contention = newContention()
+	s.grants, s.tickets, s.admission = newGrants(s.sealer), newTickets(s.sealer), newAdmission(&s.cfg)
 	s.plan.Store(cfg.Cluster)
 	defer func() {
 		if err != nil {
@@ -207,7 +205,7 @@ func (s *Server) startStorage(self *topology.Server) (*Storage, error) {
 	return StartStorage(StorageConfig{
 		Self: self.Storage, Members: Members(s.cfg.Cluster, self.Region), Copies: s.cfg.Cluster.Copies,
 		Dir: s.cfg.Dir, NoSync: s.cfg.Durability != wal.Sync, Healing: s.cfg.Healing,
-		Endpoint: s.cfg.Endpoint(self.Storage), Asker: s.cfg.Asker, MayGet: s.mayGet, Turn: s.storageTurn, Sign: s.cfg.Sign, Logger: s.cfg.Logger.With("server", s.cfg.Name),
+		Endpoint: s.cfg.Endpoint(self.Storage), Asker: s.cfg.Asker, MayGet: s.mayGet, Turn: s.admission.storage, Sign: s.cfg.Sign, Logger: s.cfg.Logger.With("server", s.cfg.Name),
 		Partitions: func() int { return len(s.plan.Load().Partitions) }, Region: string(self.Region), Server: self.Name,
 	})
 }

@@ -81,6 +81,7 @@ func TestAFlood(t *testing.T) {
 		fmt.Printf("p%.0f of create, write 1 KB, read, unlink: quiet %v, attacked %v: %.2fx\n", 100*share, q, a, float64(a)/float64(q))
 	}
 	require.Less(t, at(attacked, 0.5), 2*at(quiet, 0.5))
+	require.Less(t, at(attacked, 0.9), 2*at(quiet, 0.9))
 }
 
 // profileServers writes CPU profiles of the servers, with -flood.profile. The caller calls wait at the end.
