@@ -91,8 +91,9 @@ func (f *growthFlags) run(cmd *cobra.Command) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(c.Dir)) }()
 	c.Progress = stopwatch(cmd)
 	report, err := growth.Run(cmd.Context(), *c)
-	if err != nil {
-		return command.Interrupted(cmd.Context(), err)
+	err = command.Interrupted(cmd.Context(), err)
+	if report == nil || len(report.Points) == 0 {
+		return err
 	}
-	return emit(cmd, report, f.output.JSON(), f.out)
+	return errors.Join(emit(cmd, report, f.output.JSON(), f.out), err) // what was measured before an error
 }
