@@ -69,8 +69,8 @@ type Faults struct {
 
 	LagMax time.Duration
 
-	// ForgetPercent of the early frames (multicast.Output.Early) that arrive before the records of their steps
-	// are durable: the sender stops at that moment, for up to Longest.
+	// ForgetPercent of the early frames (multicast.Output.Early) that arrive before the records of their
+	// steps are durable: the sender stops at that moment, for up to Longest.
 	ForgetPercent int
 
 	// The knowledge of the load; each field may be nil. TakeOver to Dark are used only with the weight of

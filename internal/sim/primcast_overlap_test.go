@@ -24,7 +24,8 @@ func forgets(seed uint64) (Config, Workload, Protocol) {
 	return cfg, w, primCastWith(pc)
 }
 
-// TestPrimCastForgets: a primary that has forgotten proposals resigns. Nothing that a quorum accepted is lost.
+// TestPrimCastForgets: a primary that has forgotten proposals resigns. Nothing that a quorum accepted is
+// lost.
 func TestPrimCastForgets(t *testing.T) {
 	var reach Reach
 	seeds(t, 500, func(seed uint64) error {

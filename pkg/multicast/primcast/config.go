@@ -95,8 +95,8 @@ type Config struct {
 	// Amnesiac: the machine has lost power since the last step, and records that were not synced may be
 	// missing. It is valid for the only group of a core, and once (amnesia.go).
 	Amnesiac bool
-	// Overlap: content and proposals leave while the records are being written (multicast.Output.Early), for a
-	// log that syncs each step. It may differ between processes, and change with a restart (overlap.go).
+	// Overlap: content and proposals leave while the records are being written (multicast.Output.Early), for
+	// a log that syncs each step. It may differ between processes, and change with a restart (overlap.go).
 	Overlap bool
 	// AuditEvery is the number of steps between two checks of the invariants of every message; 0:
 	// DefaultAuditEvery. Simulations check often.
