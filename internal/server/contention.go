@@ -23,7 +23,7 @@ const (
 	// shortFor is the time for which the processors count as short after they were.
 	shortFor = time.Second
 	// holdMost is the time after which a request gives up its turn, though it is not finished. A request that
-	// waits for another partition or another client uses no processor.
+	// waits for another partition or another client uses no processor. It is also the longest pause.
 	holdMost = 100 * time.Millisecond
 	// pauseFactor is the pause of a client after a request, in durations of the request. A partition has
 	// three replicas or more: at three, the client has a request half of the time together.
@@ -173,7 +173,7 @@ func (c *contention) end(l *lane, took time.Duration) {
 	l.running--
 	l.decay(now)
 	l.use += took
-	l.resume = now.Add(pauseFactor * min(took, holdMost))
+	l.resume = now.Add(min(pauseFactor*took, holdMost))
 	c.begin(l)
 }
 
