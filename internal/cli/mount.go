@@ -46,11 +46,13 @@ type mountFlags struct {
 	scraped      string
 	profiler     string
 
+	logging  *logFlags
+	log      *serve.Log  // of changes that are not ordered; nil: the mount holds no directories
 	measured metrics.Set // of the mount
 }
 
 func newMount(logging *logFlags) *cobra.Command {
-	f := mountFlags{cacheSize: attach.DefaultDiskCacheBytes, memory: attach.DefaultCacheBytes}
+	f := mountFlags{logging: logging, cacheSize: attach.DefaultDiskCacheBytes, memory: attach.DefaultCacheBytes}
 	cmd := &cobra.Command{
 		Use:   "mount SERVER[,SERVER...][:/SUBDIR] DIR",
 		Short: "Mount the tree of a cluster",
@@ -72,7 +74,7 @@ directory of the tree. You can also give all flags as mount options: -o region=e
 			if err := command.CheckChoices(cmd); err != nil {
 				return err
 			}
-			return f.run(cmd, args, logging)
+			return f.run(cmd, args)
 		},
 	}
 	flags := cmd.Flags()
@@ -143,7 +145,7 @@ func optionNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) error {
+func (f *mountFlags) run(cmd *cobra.Command, args []string) error {
 	dir, err := filepath.Abs(args[1])
 	if err != nil {
 		return err
@@ -162,7 +164,7 @@ func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) e
 		}
 		return command.PrintJSON(cmd.OutOrStdout(), map[string]string{"mounted": dir})
 	}
-	logger, err := logging.logger()
+	logger, err := f.logging.logger()
 	if err != nil {
 		return err
 	}
