@@ -76,6 +76,7 @@ type Server struct {
 	mending     mendings // of damaged replicas on this server
 	rollbacks   *rollbacks
 	inspections inspections
+	delegates   delegates
 
 	applied atomic.Uint64          // version of the description that all parts of the server follow
 	growth  atomic.Pointer[Growth] // nil: no partition is being added
@@ -108,6 +109,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
 		}
 		s.registry = s.etcd
 	}
+	s.delegates.registry = s.registry
 	if s.unlock, err = claimDir(s.dir); err != nil {
 		return nil, err
 	}
@@ -167,7 +169,7 @@ func (s *Server) claimName(ctx context.Context) error {
 
 func (s *Server) presence() registry.Presence {
 	host, _ := os.Hostname() // for operators: it may be missing
-	return registry.Presence{Name: s.cfg.Name, Instance: s.instance, Info: fmt.Appendf(nil, "process %d on %s, version %s", os.Getpid(), host, s.cfg.Build)}
+	return registry.Presence{Name: s.cfg.Name, Instance: s.instance, Info: fmt.Appendf(nil, "process %d on %s, version %s\n%s", os.Getpid(), host, s.cfg.Build, knowsDelegations)}
 }
 
 // listen opens the server's address.
