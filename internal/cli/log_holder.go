@@ -240,14 +240,11 @@ func (f *mountFlags) awaitLogs(ctx context.Context, dir string, logger *slog.Log
 		ctx, cancel = context.WithTimeout(ctx, f.timeout)
 		defer cancel()
 	}
-	var last serve.LogStatus
 	err := serve.AwaitLogs(ctx, dir, func(s serve.LogStatus) {
-		last = s
 		logger.Info("waiting until the changes of an earlier mount at this place are ordered", "process", s.PID, "changes", s.Changes)
 	})
 	if err != nil {
-		return fmt.Errorf("%s: process %d has not ordered all changes of an earlier mount at this place yet: wait until the servers answer it, or give the changes up by 'kill -9 %d': %w",
-			dir, last.PID, last.PID, err)
+		return fmt.Errorf("%s: not all changes of an earlier mount at this place are ordered yet: wait until the servers answer, or give the changes up with 'kill -9' of the process: %w", dir, err)
 	}
 	return nil
 }

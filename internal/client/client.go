@@ -173,8 +173,8 @@ func New(cfg Config) (*Client, error) {
 // its lease.
 const closeTimeout = 2 * time.Second
 
-// Close ends the sessions, unless the client is suspended. No operation may be running or begin. If changes in
-// the Journal are not ordered, Close leaves the sessions to the client that orders them.
+// Close ends the sessions, unless the client is suspended. No operation may be running or begin. If changes
+// in the Journal are not ordered, Close leaves the sessions to the client that orders them.
 func (c *Client) Close() error {
 	if d := c.router.delegations; d != nil && d.journal != nil && d.unordered() > 0 {
 		c.router.Suspend()

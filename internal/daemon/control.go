@@ -69,8 +69,8 @@ type Description struct {
 	// InMemory: the servers are parts of one process and communicate in its memory. Other processes reach
 	// only their control calls.
 	InMemory bool `json:"in_memory,omitempty"`
-	// Delegates are the partitions of which a mount may hold directories: all their servers have reported that
-	// they know that.
+	// Delegates are the partitions of which a mount may hold directories: all their servers have reported
+	// that they know that.
 	Delegates []uint16 `json:"delegates,omitempty"`
 }
 

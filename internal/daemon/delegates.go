@@ -11,10 +11,10 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// A replica of a version without delegations stops at an entry that delegates a directory. So a server says in
-// the registry, with its presence, that it knows delegations. A mount may hold directories of a partition if
-// all servers with a replica of the partition have said so. A server that is away keeps what it has said last,
-// as far as the asked server knows it.
+// A replica of a version without delegations stops at an entry that delegates a directory. So a server says
+// in the registry, with its presence, that it knows delegations. A mount may hold directories of a partition
+// if all servers with a replica of the partition have said so. A server that is away keeps what it has said
+// last, as far as the asked server knows it.
 
 // knowsDelegations is a line of Presence.Info.
 const knowsDelegations = "knows delegations"

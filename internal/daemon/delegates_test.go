@@ -49,8 +49,8 @@ func (w *world) startOlder(name string) {
 	w.running[name] = p
 }
 
-// A server of the partition has not said that it knows delegations: a mount holds nothing, and works. When all
-// have said so it holds directories, also while a server is away, and no new ones after a downgrade.
+// A server of the partition has not said that it knows delegations: a mount holds nothing, and works. When
+// all have said so it holds directories, also while a server is away, and no new ones after a downgrade.
 func TestDelegationsWithMixedVersions(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.startOlder("westc")

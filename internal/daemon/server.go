@@ -76,14 +76,18 @@ type Server struct {
 	mending     mendings // of damaged replicas on this server
 	rollbacks   *rollbacks
 	inspections inspections
-	delegates   delegates
+	registered
 
 	applied atomic.Uint64          // version of the description that all parts of the server follow
 	growth  atomic.Pointer[Growth] // nil: no partition is being added
 
 	heard chan struct{} // capacity 1: known has a description that Run has not applied
+}
 
-	apart atomic.Pointer[string] // error of the registry; nil: none
+// registered is what a server knows of the registry.
+type registered struct {
+	delegates delegates
+	apart     atomic.Pointer[string] // error of the registry; nil: none
 }
 
 // StartServer opens all resources of the server and begins to answer. The caller then calls Run. On an error

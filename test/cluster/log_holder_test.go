@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -186,16 +185,20 @@ func TestLogHolder(t *testing.T) {
 				return len(kept) == 1 && kept[0].PID == logs[0].PID && kept[0].Changes >= 50
 			}, 10*time.Second, 10*time.Millisecond)
 
+			_, said := c.ranAs(t, "globalfs", "info", dir)
+			require.Contains(t, said, fmt.Sprintf("process %d orders", logs[0].PID))
 			require.NoError(t, unix.Kill(logs[0].PID, unix.SIGSTOP))
 			c.signal(unix.SIGCONT)
-			var done atomic.Bool
 			waiting := make(chan string, 1)
 			go func() {
 				_, said := c.ranAs(t, "globalfs", "mount", c.Address("easta")+":/east", dir, "--certs", c.Certs(), "--region", "east", "--delegate")
-				done.Store(true)
 				waiting <- said
 			}()
-			require.Never(t, done.Load, 3*time.Second, 10*time.Millisecond, "a mount at the place waits")
+			select {
+			case said := <-waiting:
+				require.Fail(t, "a mount at the place waits", said)
+			case <-time.After(3 * time.Second):
+			}
 			require.Error(t, mounted(dir))
 			require.NoError(t, unix.Kill(logs[0].PID, unix.SIGCONT))
 			require.Empty(t, <-waiting)
@@ -206,6 +209,8 @@ func TestLogHolder(t *testing.T) {
 				require.Equal(t, fmt.Sprint("content ", i), string(content))
 			}
 			require.Eventually(t, func() bool { return gone(logs[0].PID) }, 10*time.Second, 10*time.Millisecond)
+			_, said = c.ranAs(t, "globalfs", "info", dir)
+			require.Regexp(t, `process \d+ has the log of this mount`, said)
 			code, said := c.ranAs(t, "globalfs", "umount", dir)
 			require.Zero(t, code, said)
 			require.Eventually(t, func() bool { return len(serve.Logs(t.Context(), dir)) == 0 }, 10*time.Second, 10*time.Millisecond)
@@ -314,5 +319,5 @@ func TestLogHolderAfterCtrlC(t *testing.T) {
 	m.Signal(syscall.SIGINT)
 	require.True(t, m.await(patience))
 	require.Error(t, mounted(dir))
-	require.True(t, gone(logs[0].PID), "a mount that has ordered all waits for the end of its log holder")
+	require.True(t, gone(logs[0].PID), "a mount that has ordered all waits for the end of its log holder: %s", Tail(m.Log, 4000))
 }

@@ -43,8 +43,8 @@ const (
 	wordNone  = "none"  // to the daemon: it begins anew
 	wordMount = "mount" // to the holder, with /dev/fuse
 	wordLeft  = "left"  // to the holder: a successor with a holder of its own serves
-	// wordMemory goes to the holder, with the memory of a Log. It also goes to the next daemon, with the memory
-	// and the connection to the log holder.
+	// wordMemory goes to the holder, with the memory of a Log. It also goes to the next daemon, with the
+	// memory and the connection to the log holder.
 	wordMemory = "memory"
 	wordLog    = "log" // to the holder, with the connection to the log holder
 )

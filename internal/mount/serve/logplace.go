@@ -130,18 +130,21 @@ func awaitLog(ctx context.Context, socket string, each func(LogStatus)) error {
 		return err
 	}
 	defer func() { _ = l.Close() }()
+	pid := l.peer()
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
-	for patience := logGrace; ; {
+	for patience := time.Duration(0); ; {
 		s, err := l.status(patience)
 		switch {
 		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil: // the log holder has ended, or serves a mount that was detached and is in use
+			return fmt.Errorf("process %d goes on with that: %w", pid, ctx.Err())
+		case err != nil: // the log holder has ended, or its mount was detached and is in use
 			return nil
 		case s.Ends:
 			patience = 0
 			each(s)
+		default:
+			patience = logGrace
 		}
 	}
 }
