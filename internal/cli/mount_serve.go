@@ -194,15 +194,16 @@ func (f *mountFlags) goOn(ctx context.Context, a *daemon.Access, at place, keepe
 			logger.Warn("this mount holds no directories: no process can hold the log of its changes", "error", err)
 		}
 	}
-	c, end, err := f.client(ctx, a, before, logger)
+	c, closeClient, err := f.client(ctx, a, before, logger)
 	if err != nil {
 		return nil, nil, errors.Join(err, before.leave(logger))
 	}
+	end = func() error { return errors.Join(closeClient(), before.leave(logger)) }
 	m, err := f.begin(c, at.dir, handed, logger)
 	if err != nil {
-		return nil, nil, errors.Join(err, end(), before.leave(logger))
+		return nil, nil, errors.Join(err, end())
 	}
-	return m, func() error { return errors.Join(end(), before.leave(logger)) }, nil
+	return m, end, nil
 }
 
 // begin mounts, or takes the handed mount.
