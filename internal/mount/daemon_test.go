@@ -41,6 +41,7 @@ type role struct {
 	Hold    bool   // it holds the mount, and starts daemons that serve it
 	PID     string // where each daemon adds its process id, in a line
 	Holding bool   // it holds directories, with a log
+	Behind  bool   // it keeps content of open files
 	Log     bool   // it is the log holder of a daemon
 
 	log *serve.Log
@@ -223,7 +224,7 @@ func (r *role) serve(cfg client.Config, logger *slog.Logger, handed *serve.Hande
 		if err != nil {
 			return nil, nil, err
 		}
-		m, err := New(Config{Client: c, Dir: r.Dir, Logger: logger, Sync: true}) // as with --supervise
+		m, err := New(Config{Client: c, Dir: r.Dir, Logger: logger, Sync: !r.Behind}) // as with --supervise
 		return m, c, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

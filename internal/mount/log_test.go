@@ -17,7 +17,7 @@ import (
 // The only process of a mount is killed while it holds directories. Its log holder orders all changes that it
 // has answered, and ends; a mount that comes later waits for that.
 func TestKilledMountOfHeldDirectories(t *testing.T) {
-	r := role{Holding: true, PID: filepath.Join(t.TempDir(), "pid")}
+	r := role{Holding: true, Behind: true, PID: filepath.Join(t.TempDir(), "pid")}
 	h := clusterFor(t, r)
 	other := mountOf(t, h.Network)
 	var carried int

@@ -8,9 +8,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // LogStatus is what a log holder tells.
@@ -64,6 +67,7 @@ func (n *public) accept() {
 			return // closed
 		}
 		n.mu.Lock()
+		n.peers = slices.DeleteFunc(n.peers, hasLeft)
 		if (&link{conn}).checkPeer() != nil || n.ended || len(n.peers) == maxPeers || (&link{conn}).tell(&n.now) != nil {
 			_ = conn.Close()
 		} else {
@@ -71,6 +75,22 @@ func (n *public) accept() {
 		}
 		n.mu.Unlock()
 	}
+}
+
+// hasLeft reports whether a process has ended its connection, and then ends it here, too.
+func hasLeft(conn *net.UnixConn) (left bool) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return true // it is closed
+	}
+	_ = raw.Control(func(fd uintptr) {
+		n, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		left = n <= 0 && !errors.Is(err, unix.EAGAIN)
+	})
+	if left {
+		_ = conn.Close()
+	}
+	return left
 }
 
 func (l *link) tell(s *LogStatus) error {
