@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A process waits for a log holder whose mount ends, until it has ended; not for one of a mount in use, nor for
-// the socket of one that was killed.
+// A process waits for a log holder whose mount ends, until it has ended; not for one of a mount in use, nor
+// for the socket of one that was killed.
 func TestLogsAreWaitedFor(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := logPlace(dir); err != nil {
