@@ -49,7 +49,8 @@ type Config struct {
 	Hard         bool
 	CacheNames   bool // see client.Config, like
 	Delegate     bool
-	Journal      client.Journal // client.Config.Journal
+	Delegating   func(partition uint16) bool // client.Config.Delegating
+	Journal      client.Journal              // client.Config.Journal
 	Resume       *client.State
 	Timeout      time.Duration // of one operation; 0: the client's default
 	Logger       *slog.Logger
@@ -80,7 +81,7 @@ func New(cfg Config) (*Client, error) {
 	cl, err := client.New(client.Config{
 		Cluster: cfg.Cluster, Region: cfg.Region, Caller: cfg.Caller, Usage: stores.usage, WholeUsage: stores.wholeUsage,
 		Blocks:       func(p uint16) block.Store { return stores.partitions.All()[p] },
-		Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Journal: cfg.Journal, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: cfg.Logger,
+		Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Delegating: cfg.Delegating, Journal: cfg.Journal, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, errors.Join(err, cfg.Caller.Close())

@@ -131,8 +131,11 @@ func openLog(path string) (*os.File, error) {
 }
 
 // turnAway redirects a daemon's input and output from the terminal to its log.
-func turnAway() {
-	log, err := openLog(os.Getenv(daemonEnvironment))
+func turnAway() { redirect(os.Getenv(daemonEnvironment)) }
+
+// redirect redirects the input and output of this process to a log.
+func redirect(path string) {
+	log, err := openLog(path)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "globalfs: the mount goes without a log: %v\n", err)
 		if log, err = openLog(os.DevNull); err != nil {

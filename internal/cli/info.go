@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,6 +16,8 @@ import (
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/mount/mountpoint"
+	"github.com/globalfs/globalfs/internal/mount/serve"
 )
 
 func newInfo() *cobra.Command {
@@ -24,7 +27,8 @@ func newInfo() *cobra.Command {
 		Short: "Show the inode, the placement, the extents and the copies of files",
 		Long: `info shows for each PATH on a mounted tree the inode, the partition with its replicas, and the reason of its placement. For a regular file it
 also shows the extents, with the servers that have a copy of each block. It lists the first extents and counts all. Of a mount with
---delegate it also shows the directories that the mount holds, the changes that are not ordered yet, and the changes that were lost.
+--delegate it also shows the directories that the mount holds, the changes that are not ordered yet, those that were lost, and the process
+that has the log. For the place of an ended mount it names a process that still orders the changes of that mount.
 
 It asks the storage servers for the copies. A mount with a certificate for some users only may not ask them, and does not show the holders.`,
 		Example: `  globalfs info ~/globalfs/projects/plan.pdf
@@ -56,6 +60,7 @@ func somePaths(name string) cobra.PositionalArgs {
 type described struct {
 	Path string `json:"path"`
 	mount.Info
+	Logs []serve.LogStatus `json:"log_holders,omitempty"` // of the mount, and of earlier ones at its place
 }
 
 // infoAll returns the Infos of all paths. It continues after a path that fails.
@@ -66,11 +71,35 @@ func infoAll(ctx context.Context, paths []string) ([]described, error) {
 		d := described{Path: path}
 		if err := getJSON(ctx, path, mount.XattrInfo, &d.Info); err != nil {
 			errs = append(errs, err)
+			for _, l := range serve.Logs(ctx, path) {
+				if l.Ends {
+					errs = append(errs, fmt.Errorf("%s: process %d orders %d changes of an earlier mount, since %s", path, l.PID, l.Changes, l.Since.Local().Format(time.DateTime)))
+				}
+			}
 			continue
+		}
+		if d.Holding != nil {
+			d.Logs = logHolders(ctx, path)
 		}
 		found = append(found, d)
 	}
 	return found, errors.Join(errs...)
+}
+
+// logHolders returns the log holders at the mount point of a path.
+func logHolders(ctx context.Context, path string) []serve.LogStatus {
+	at, err := filepath.Abs(path)
+	if err != nil {
+		return nil
+	}
+	for ; ; at = filepath.Dir(at) {
+		if there, ok := mountpoint.At(at); ok && there.Kind == mountpoint.FSType {
+			return serve.Logs(ctx, at)
+		}
+		if at == filepath.Dir(at) {
+			return nil
+		}
+	}
 }
 
 // kindOf returns the name of the type in a st_mode.
@@ -100,6 +129,13 @@ func printInfo(out io.Writer, found []described) error {
 		}
 		if d.Holding != nil {
 			printHolding(w, d.Holding)
+		}
+		for _, l := range d.Logs {
+			what := "has the log of this mount"
+			if l.Ends {
+				what = fmt.Sprintf("orders %d changes of an earlier mount", l.Changes)
+			}
+			fmt.Fprintf(w, "  log\tprocess %d %s\n", l.PID, what)
 		}
 	}
 	return w.Flush()

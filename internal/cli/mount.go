@@ -41,16 +41,23 @@ type mountFlags struct {
 	mkdir        bool
 	supervised   bool
 	delegate     bool
-	logFile      string
 	output       string
 	scraped      string
 	profiler     string
 
+	mountLogs
 	measured metrics.Set // of the mount
 }
 
+// mountLogs are the log of the process, for people, and the log of changes.
+type mountLogs struct {
+	logging *logFlags
+	logFile string
+	log     *serve.Log // of changes that are not ordered; nil: the mount holds no directories
+}
+
 func newMount(logging *logFlags) *cobra.Command {
-	f := mountFlags{cacheSize: attach.DefaultDiskCacheBytes, memory: attach.DefaultCacheBytes}
+	f := mountFlags{mountLogs: mountLogs{logging: logging}, cacheSize: attach.DefaultDiskCacheBytes, memory: attach.DefaultCacheBytes}
 	cmd := &cobra.Command{
 		Use:   "mount SERVER[,SERVER...][:/SUBDIR] DIR",
 		Short: "Mount the tree of a cluster",
@@ -72,7 +79,7 @@ directory of the tree. You can also give all flags as mount options: -o region=e
 			if err := command.CheckChoices(cmd); err != nil {
 				return err
 			}
-			return f.run(cmd, args, logging)
+			return f.run(cmd, args)
 		},
 	}
 	flags := cmd.Flags()
@@ -94,7 +101,7 @@ directory of the tree. You can also give all flags as mount options: -o region=e
 	flags.Var(&f.memory, "memory-cache", "size limit of the cache for blocks in memory")
 	flags.BoolVar(&f.linearizable, "linearizable", false, "linearizable reads: each read observes all operations that completed before it on any mount")
 	flags.BoolVar(&f.sync, "sync", false, "order each write before it is answered, instead of at close, fsync or after 0.2s (always so with --linearizable, and with --supervise outside of directories that --delegate holds)")
-	flags.BoolVar(&f.delegate, "delegate", false, "hold directories in which only this mount works exclusively, and answer changes in them before the servers have ordered them; fsync and 'globalfs sync' wait for the order; with --supervise no answered change is lost if the process dies (not with --sync and --linearizable)")
+	flags.BoolVar(&f.delegate, "delegate", false, "hold directories in which only this mount works exclusively, and answer changes in them before the servers have ordered them; fsync and 'globalfs sync' wait for the order; if the process of the mount dies, another one orders what was answered (not with --sync and --linearizable)")
 	flags.BoolVar(&f.supervised, "supervise", false, "start another process for the mount if the one that serves it dies; needs Linux 6.9")
 	flags.StringVar(&f.logFile, "log-file", "", "log of the process in the background (default: /var/log/globalfs.log, or of other users than root ~/.local/state/globalfs/mount.log)")
 	flags.StringVar(&f.output, "output", "text", "text or json: the result when the tree can be used")
@@ -143,7 +150,7 @@ func optionNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) error {
+func (f *mountFlags) run(cmd *cobra.Command, args []string) error {
 	dir, err := filepath.Abs(args[1])
 	if err != nil {
 		return err
@@ -162,7 +169,7 @@ func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) e
 		}
 		return command.PrintJSON(cmd.OutOrStdout(), map[string]string{"mounted": dir})
 	}
-	logger, err := logging.logger()
+	logger, err := f.logging.logger()
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (f *mountFlags) serve(ctx context.Context, servers []string, dir string, ou
 	if err := a.CheckReach(); err != nil {
 		return command.InputError(err)
 	}
-	m, end, err := f.mount(ctx, a, dir, logger)
+	m, end, err := f.mount(ctx, a, place{servers, dir}, logger)
 	if err != nil {
 		return err
 	}
@@ -54,6 +54,9 @@ func (f *mountFlags) serve(ctx context.Context, servers []string, dir string, ou
 	notifyReady()
 	tellParent()
 	untilUnmounted(ctx, m)
+	if f.log != nil {
+		f.log.Ending()
+	}
 	return m.Unmount()
 }
 
@@ -121,13 +124,19 @@ func (f *mountFlags) connectTo(ctx context.Context, servers []string, logger *sl
 	return daemon.Connect(ctx, cfg)
 }
 
+// place is what a mount connects.
+type place struct {
+	servers []string
+	dir     string
+}
+
 // mount makes the mount, or takes one over. end closes all resources that serve it.
-func (f *mountFlags) mount(ctx context.Context, a *daemon.Access, dir string, logger *slog.Logger) (_ *serve.Mount, end func() error, err error) {
+func (f *mountFlags) mount(ctx context.Context, a *daemon.Access, at place, logger *slog.Logger) (_ *serve.Mount, end func() error, err error) {
 	keeper, handed, err := serve.Held()
 	if err != nil {
 		return nil, nil, err
 	}
-	socket, noSocket := serve.HandoverPath(dir)
+	socket, noSocket := serve.HandoverPath(at.dir)
 	if f.takeOver && handed == nil {
 		if noSocket != nil {
 			return nil, nil, noSocket
@@ -136,7 +145,12 @@ func (f *mountFlags) mount(ctx context.Context, a *daemon.Access, dir string, lo
 			return nil, nil, err
 		}
 	}
-	m, end, err := f.goOn(ctx, a, dir, keeper, handed, logger)
+	if handed == nil {
+		if err := f.awaitLogs(ctx, at.dir, logger); err != nil {
+			return nil, nil, err
+		}
+	}
+	m, end, err := f.goOn(ctx, a, at, keeper, handed, logger)
 	if err != nil {
 		if handed != nil {
 			err = errors.Join(err, handed.Close())
@@ -158,23 +172,34 @@ func (f *mountFlags) mount(ctx context.Context, a *daemon.Access, dir string, lo
 }
 
 // goOn serves the handed mount, or makes a mount.
-func (f *mountFlags) goOn(ctx context.Context, a *daemon.Access, dir string, keeper *serve.Keeper, handed *serve.Handed, logger *slog.Logger) (_ *serve.Mount, end func() error, err error) {
+func (f *mountFlags) goOn(ctx context.Context, a *daemon.Access, at place, keeper *serve.Keeper, handed *serve.Handed, logger *slog.Logger) (_ *serve.Mount, end func() error, err error) {
 	var before predecessor
 	if handed != nil {
 		if before.state, err = mount.ClientState(handed); err != nil {
 			return nil, nil, err
 		}
 	}
-	if f.delegate && keeper != nil {
-		if before.journal, err = mount.Journal(keeper); err != nil {
+	if f.delegate {
+		l, err := f.startLog(a, at, keeper, logger)
+		if err == nil {
+			before.journal, err = client.OpenJournal(l.Memory)
+		}
+		switch {
+		case err == nil:
+			before.log, f.log = l, l
+		case keeper != nil && handed != nil: // there may be changes in the log
 			return nil, nil, err
+		default:
+			f.delegate = false
+			logger.Warn("this mount holds no directories: no process can hold the log of its changes", "error", err)
 		}
 	}
-	c, end, err := f.client(ctx, a, before, logger)
+	c, closeClient, err := f.client(ctx, a, before, logger)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, errors.Join(err, before.leave(logger))
 	}
-	m, err := f.begin(c, dir, handed, logger)
+	end = func() error { return errors.Join(closeClient(), before.leave(logger)) }
+	m, err := f.begin(c, at.dir, handed, logger)
 	if err != nil {
 		return nil, nil, errors.Join(err, end())
 	}
@@ -222,6 +247,19 @@ func ofMount(m *serve.Mount, c *attach.Client, dir string) metrics.Source {
 type predecessor struct {
 	state   *client.State
 	journal client.Journal // also for what this process does
+	log     *serve.Log     // with the memory of journal; nil: the mount holds no directories
+}
+
+// leave leaves the log to the log holder.
+func (p *predecessor) leave(logger *slog.Logger) error {
+	if p.log == nil {
+		return nil
+	}
+	kept, err := p.log.Close()
+	if kept {
+		logger.Warn("servers have not ordered all changes that this mount has answered: another process goes on with that")
+	}
+	return err
 }
 
 // client makes the client, which follows the cluster. end closes it and all resources that it uses.
@@ -230,10 +268,7 @@ func (f *mountFlags) client(ctx context.Context, a *daemon.Access, before predec
 	if err != nil {
 		return nil, nil, err
 	}
-	region := topology.Region(f.region)
-	if region == "" {
-		region = a.Region()
-	}
+	region := f.regionOf(a)
 	disk, err := f.disk(a, region, before.state != nil, logger)
 	if err != nil {
 		return nil, nil, errors.Join(err, objects.Close())
@@ -254,12 +289,26 @@ func (f *mountFlags) client(ctx context.Context, a *daemon.Access, before predec
 	following, stop := context.WithCancel(ctx)
 	var follows sync.WaitGroup
 	follows.Go(func() { a.Follow(following, c) })
+	if before.log != nil {
+		if err := saveState(c.Client, before.log); err != nil { // without it the log is of no use
+			logger.Warn("the log holder gets no state of this mount", "error", err)
+		}
+		follows.Go(func() { saveStates(following, c.Client, before.log, logger) })
+	}
 	return c, func() error {
 		c.Finish()
 		stop()
 		follows.Wait()
 		return errors.Join(c.Close(), closeStores())
 	}, nil
+}
+
+// regionOf returns the region of this machine.
+func (f *mountFlags) regionOf(a *daemon.Access) topology.Region {
+	if f.region != "" {
+		return topology.Region(f.region)
+	}
+	return a.Region()
 }
 
 // disk opens the cache on disk. During a takeover the earlier process has the cache open.

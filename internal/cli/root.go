@@ -16,6 +16,9 @@ import (
 
 // Main runs the program and returns its exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
+	if isLogHolder() {
+		return holdLog()
+	}
 	args, helper := asMountHelper(os.Args[0], args)
 	root := newRoot(stderr)
 	err := command.Execute(root, args, stdout, stderr)

@@ -49,6 +49,9 @@ type Config struct {
 	// Delegate lets the client hold the directories that it makes or works in alone: it answers changes there
 	// before the servers have ordered them (package delegate). A linearizable client holds none.
 	Delegate bool
+	// Delegating reports whether the client may ask a partition for directories: all its replicas know what
+	// that is. Nil: all partitions.
+	Delegating func(partition uint16) bool
 	// Journal keeps what the client has answered and the servers have not ordered: the client that resumes
 	// this one after the death of its process sends it (package journal). The zero Journal keeps nothing.
 	Journal Journal
@@ -170,8 +173,13 @@ func New(cfg Config) (*Client, error) {
 // its lease.
 const closeTimeout = 2 * time.Second
 
-// Close ends the sessions, unless the client is suspended. No operation may be running or begin.
+// Close ends the sessions, unless the client is suspended. No operation may be running or begin. If changes
+// in the Journal are not ordered, Close leaves the sessions to the client that orders them.
 func (c *Client) Close() error {
+	if d := c.router.delegations; d != nil && d.journal != nil && d.unordered() > 0 {
+		c.router.Suspend()
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	c.router.Close(ctx)

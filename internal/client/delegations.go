@@ -160,6 +160,16 @@ func (d *delegations) owns(ino posix.Ino) bool {
 	return l != nil && (l.log.Covers(ino) || l.log.Knows(ino))
 }
 
+// unordered returns the number of changes that are not acknowledged.
+func (d *delegations) unordered() (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.logs {
+		n += l.log.Len()
+	}
+	return n
+}
+
 // changes returns a number that grows with each change in the logs.
 func (d *delegations) changes() (n uint64) {
 	if d.isIdle() {

@@ -22,7 +22,7 @@ const (
 // knows, it asks for the directory.
 func (d *delegations) changed(c *meta.Command, r *meta.Result) {
 	dir, ctime := changedIn(c, r)
-	if dir == 0 || !d.wishes.changed(dir, ctime) || !d.mayAsk() {
+	if dir == 0 || !d.wishes.changed(dir, ctime) || !d.mayAsk(dir.Partition()) {
 		return
 	}
 	select {
@@ -42,7 +42,7 @@ func (d *delegations) acquire(ctx context.Context, l *logOf, cmd *meta.Command) 
 	d.mu.Lock()
 	dirs := l.log.Lacks(cmd)
 	d.mu.Unlock()
-	if len(dirs) == 0 || !d.mayAsk() || d.beginAsking(ctx) != nil {
+	if len(dirs) == 0 || !d.mayAsk(l.id) || d.beginAsking(ctx) != nil {
 		return false
 	}
 	defer d.endAsking()

@@ -21,10 +21,22 @@ type Journal struct {
 	Logs []journal.Log
 }
 
-// OpenJournal opens the memory, of journal.Size bytes.
+// JournalSize is the size of the memory of a Journal, in bytes.
+const JournalSize = journal.Size
+
+// OpenJournal opens the memory.
 func OpenJournal(memory []byte) (Journal, error) {
 	j, logs, err := journal.Open(memory)
 	return Journal{j, logs}, err
+}
+
+// Pending returns the number of changes in the memory of a Journal that are not known to be ordered.
+func Pending(memory []byte) (n int, err error) {
+	_, logs, err := journal.Open(memory)
+	for i := range logs {
+		n += len(logs[i].Ops)
+	}
+	return n, err
 }
 
 // sessions returns the states of partitions for the router: the logs go on with their sessions, which the

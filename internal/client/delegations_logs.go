@@ -41,7 +41,7 @@ func (d *delegations) mkdir(ctx context.Context, cmd *meta.Command) (a route.Ans
 // logFor returns the log for a new directory in dir. Nil: there is none now.
 func (d *delegations) logFor(ctx context.Context, dir posix.Ino) *logOf {
 	at, err := d.router.At(dir)
-	if err != nil || !d.mayAsk() {
+	if err != nil || !d.mayAsk(at) {
 		return nil
 	}
 	l, err := d.open(ctx, at)
@@ -51,7 +51,11 @@ func (d *delegations) logFor(ctx context.Context, dir posix.Ino) *logOf {
 	return l
 }
 
-func (d *delegations) mayAsk() bool {
+// mayAsk reports whether to ask a partition for directories.
+func (d *delegations) mayAsk(partition uint16) bool {
+	if may := d.cfg.Delegating; may != nil && !may(partition) {
+		return false
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return time.Now().After(d.later)

@@ -336,3 +336,38 @@ func TestFullJournal(t *testing.T) {
 		require.Zero(t, c.Holding().LogBytes)
 	})
 }
+
+// A client is closed while servers are silent. It leaves its session and its log to the next one.
+func TestClosedClientLeavesItsLog(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		memory := make([]byte, journal.Size)
+		c := live(t, n, memory, nil)
+		dir := makeDir(t, c.Client, posix.Root, "d")
+		n.Fail(clienttest.Silent, n.Processes(0, west)...)
+		var want []string
+		for i := range 20 {
+			create(t, c.Client, dir.Ino, fmt.Sprint(i))
+			want = append(want, fmt.Sprint(i))
+		}
+		pending, err := client.Pending(memory)
+		require.NoError(t, err)
+		require.Equal(t, 20, pending)
+		state := c.Snapshot()
+		time.AfterFunc(time.Second, func() { n.Fail(clienttest.None, n.Processes(0, west)...) })
+		c.Finish() // it waits for 10 s, the servers answer after one
+		pending, err = client.Pending(memory)
+		require.NoError(t, err)
+		require.Zero(t, pending)
+
+		n.Fail(clienttest.Silent, n.Processes(0, west)...)
+		create(t, c.Client, dir.Ino, "late")
+		time.AfterFunc(time.Second, func() { n.Fail(clienttest.None, n.Processes(0, west)...) })
+		require.NoError(t, c.Close())
+		time.Sleep(2 * time.Second) // fake time: a message to end the session would have arrived
+		c.dead.Store(true)
+		next := live(t, n, memory, state)
+		require.NoError(t, next.Drain(t.Context()))
+		require.Zero(t, next.Holding().Lost)
+		require.ElementsMatch(t, append(want, "late"), listNames(t, next.Client, dir.Ino))
+	})
+}

@@ -67,9 +67,6 @@ func (c *Persister) Drain(ctx context.Context) error {
 	return c.outcome(c.router.delegations.drain(ctx))
 }
 
-// Holds reports whether the client holds an inode exclusively: it answers changes before they are ordered.
-func (c *Persister) Holds(ino posix.Ino) bool { return c.router.delegations.covers(ino) }
-
 // Delegates reports whether the client may hold inodes exclusively.
 func (c *Persister) Delegates() bool { return c.router.delegations != nil }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/attach"
@@ -36,6 +37,8 @@ type Access struct {
 	client  *transport.Client
 	region  topology.Region // of the server that answered first
 	memory  bool            // the servers communicate in the memory of one process
+	// delegates has the partitions of which a client may hold directories, by the last answer of a server.
+	delegates atomic.Pointer[[]uint16]
 }
 
 // Connect finds a cluster. The error gives the reason for the failure of each server.
@@ -115,6 +118,9 @@ func (a *Access) take(said *Description) error {
 		return fmt.Errorf("server %s: description of the cluster: %w", said.Server, err)
 	}
 	newer, err := a.known.offer(d)
+	if err == nil {
+		a.delegates.Store(&said.Delegates)
+	}
 	if newer && a.network.Credentials != nil {
 		a.network.Credentials.SetRevoked(revocations(d))
 	}
@@ -138,6 +144,12 @@ func (a *Access) Name() string { return a.known.now.Load().spec.Name }
 
 // Region returns the region of the server that answered first, usually the nearest.
 func (a *Access) Region() topology.Region { return a.region }
+
+// delegating reports whether a client may hold directories of a partition.
+func (a *Access) delegating(partition uint16) bool {
+	all := a.delegates.Load()
+	return all != nil && slices.Contains(*all, partition)
+}
 
 // CheckReach returns an error if only control calls reach the servers from this process. The replicas and the
 // storage servers of such a cluster communicate in the memory of one process.
@@ -175,7 +187,7 @@ func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 	}
 	return attach.New(attach.Config{
 		Cluster: plan, Region: cfg.Region, Caller: transport.Dial(a.network), Objects: cfg.Objects,
-		CacheBytes: cfg.CacheBytes, Disk: cfg.Disk, DiskFar: cfg.DiskFar, Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Journal: cfg.Journal, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: a.cfg.Logger,
+		CacheBytes: cfg.CacheBytes, Disk: cfg.Disk, DiskFar: cfg.DiskFar, Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Delegating: a.delegating, Journal: cfg.Journal, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: a.cfg.Logger,
 	})
 }
 

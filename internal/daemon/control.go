@@ -69,6 +69,9 @@ type Description struct {
 	// InMemory: the servers are parts of one process and communicate in its memory. Other processes reach
 	// only their control calls.
 	InMemory bool `json:"in_memory,omitempty"`
+	// Delegates are the partitions of which a mount may hold directories: all their servers have reported
+	// that they know that.
+	Delegates []uint16 `json:"delegates,omitempty"`
 }
 
 // ServerStatus is the state of a server.
@@ -175,7 +178,7 @@ func (s *Server) control(ctx context.Context, request []byte) ([]byte, error) {
 func (s *Server) answer(ctx context.Context, q *Request) (any, error) {
 	switch q.Op {
 	case Describe:
-		return s.description(), nil
+		return s.description(ctx), nil
 	case Status, Digests:
 		if err := s.inspections.wait(ctx); err != nil {
 			return nil, err

@@ -11,13 +11,13 @@ import (
 )
 
 // description returns this server's description of the cluster for other processes.
-func (s *Server) description() Description {
+func (s *Server) description(ctx context.Context) Description {
 	d := s.known.now.Load()
 	spec := d.spec
 	spec.Revoked = nil
 	return Description{
 		Server: s.cfg.Name, Region: d.cluster.Server(s.cfg.Name).Region, Version: spec.Version, Spec: string(spec.YAML()), Revoked: d.spec.Revoked,
-		InMemory: s.cfg.Network != nil,
+		InMemory: s.cfg.Network != nil, Delegates: s.delegates.partitions(ctx, d.cluster),
 	}
 }
 

@@ -76,13 +76,18 @@ type Server struct {
 	mending     mendings // of damaged replicas on this server
 	rollbacks   *rollbacks
 	inspections inspections
+	registered
 
 	applied atomic.Uint64          // version of the description that all parts of the server follow
 	growth  atomic.Pointer[Growth] // nil: no partition is being added
 
 	heard chan struct{} // capacity 1: known has a description that Run has not applied
+}
 
-	apart atomic.Pointer[string] // error of the registry; nil: none
+// registered is what a server knows of the registry.
+type registered struct {
+	delegates delegates
+	apart     atomic.Pointer[string] // error of the registry; nil: none
 }
 
 // StartServer opens all resources of the server and begins to answer. The caller then calls Run. On an error
@@ -108,6 +113,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
 		}
 		s.registry = s.etcd
 	}
+	s.delegates.registry = s.registry
 	if s.unlock, err = claimDir(s.dir); err != nil {
 		return nil, err
 	}
@@ -167,7 +173,7 @@ func (s *Server) claimName(ctx context.Context) error {
 
 func (s *Server) presence() registry.Presence {
 	host, _ := os.Hostname() // for operators: it may be missing
-	return registry.Presence{Name: s.cfg.Name, Instance: s.instance, Info: fmt.Appendf(nil, "process %d on %s, version %s", os.Getpid(), host, s.cfg.Build)}
+	return registry.Presence{Name: s.cfg.Name, Instance: s.instance, Info: fmt.Appendf(nil, "process %d on %s, version %s\n%s", os.Getpid(), host, s.cfg.Build, knowsDelegations)}
 }
 
 // listen opens the server's address.

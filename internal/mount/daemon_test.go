@@ -40,7 +40,11 @@ type role struct {
 	FailAt  string // where it ends instead: see runDaemon
 	Hold    bool   // it holds the mount, and starts daemons that serve it
 	PID     string // where each daemon adds its process id, in a line
-	Holding bool   // it holds directories, with a journal that the holder keeps
+	Holding bool   // it holds directories, with a log
+	Behind  bool   // it keeps content of open files
+	Log     bool   // it is the log holder of a daemon
+
+	log *serve.Log
 }
 
 const roleVariable = "GLOBALFS_TEST_DAEMON"
@@ -59,37 +63,38 @@ func TestMain(m *testing.M) {
 
 func runDaemon(r *role) error {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if r.Hold {
+	switch {
+	case r.Hold:
 		return r.hold(logger)
+	case r.Log:
+		return r.holdLog(logger)
 	}
 	if err := r.notePID(); err != nil {
 		return err
 	}
-	remote, err := rpc.Dial("unix", r.Cluster)
+	cfg, err := r.client(logger)
 	if err != nil {
 		return err
-	}
-	far := &farCluster{remote}
-	plan, err := spec.Plan()
-	if err != nil {
-		return err
-	}
-	cfg := client.Config{
-		Cluster: plan, Region: "us-west-2", Caller: far, Blocks: func(uint16) block.Store { return far }, Logger: logger,
 	}
 	keeper, handed, err := serve.Held()
 	if err != nil {
 		return err
 	}
-	if cfg.Delegate = r.Holding; r.Holding && keeper != nil {
-		cfg.CacheNames = true
-		if cfg.Journal, err = Journal(keeper); err != nil {
+	leave := func() error { return nil }
+	if r.Holding {
+		if leave, err = r.startLog(&cfg, keeper); err != nil {
 			return err
 		}
 	}
 	m, c, err := r.serve(cfg, logger, handed)
 	if err != nil {
 		return err
+	}
+	if r.log != nil {
+		state, err := json.Marshal(c.Snapshot())
+		if err := errors.Join(err, r.log.Save(state)); err != nil {
+			return err
+		}
 	}
 	if keeper != nil {
 		if err := keeper.Keep(m); err != nil {
@@ -105,7 +110,76 @@ func runDaemon(r *role) error {
 		_ = m.Unmount()
 	}()
 	m.Wait()
-	return c.Close()
+	return errors.Join(c.Close(), leave())
+}
+
+// client configures a client of the cluster.
+func (r *role) client(logger *slog.Logger) (client.Config, error) {
+	remote, err := rpc.Dial("unix", r.Cluster)
+	if err != nil {
+		return client.Config{}, err
+	}
+	far := &farCluster{remote}
+	plan, err := spec.Plan()
+	return client.Config{
+		Cluster: plan, Region: "us-west-2", Caller: far, Blocks: func(uint16) block.Store { return far }, Logger: logger,
+	}, err
+}
+
+// startLog makes the log of a daemon, or continues with that of the daemon before.
+func (r *role) startLog(cfg *client.Config, keeper *serve.Keeper) (leave func() error, err error) {
+	holder := *r
+	holder.Log = true
+	text, err := json.Marshal(&holder)
+	if err != nil {
+		return nil, err
+	}
+	of := serve.LogConfig{Size: client.JournalSize, Logger: cfg.Logger, Command: func() *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), roleVariable+"="+string(text))
+		cmd.Stderr = os.Stderr
+		return cmd
+	}}
+	var l *serve.Log
+	if keeper != nil {
+		l, err = keeper.Log(of)
+	} else {
+		l, err = serve.StartLog(of)
+	}
+	if err != nil {
+		return nil, err
+	}
+	cfg.Delegate, cfg.CacheNames = true, true
+	cfg.Journal, err = client.OpenJournal(l.Memory)
+	r.log = l
+	return func() error {
+		_, err := l.Close()
+		return err
+	}, err
+}
+
+// holdLog is the life of a log holder.
+func (r *role) holdLog(logger *slog.Logger) error {
+	h := serve.LogHolder{Dir: r.Dir, Size: client.JournalSize, Logger: logger, Pending: client.Pending, Carry: func(ctx context.Context, memory, state []byte) error {
+		cfg, err := r.client(logger)
+		if err != nil {
+			return err
+		}
+		cfg.Delegate, cfg.Hard = true, true
+		cfg.Journal, err = client.OpenJournal(memory)
+		if err != nil {
+			return err
+		}
+		if cfg.Resume, err = client.DecodeState(state); err != nil {
+			return err
+		}
+		c, err := client.New(cfg)
+		if err != nil {
+			return err
+		}
+		return errors.Join(c.Drain(ctx), c.Close())
+	}}
+	return h.Run(context.Background())
 }
 
 // hold is the life of a holder.
@@ -150,7 +224,7 @@ func (r *role) serve(cfg client.Config, logger *slog.Logger, handed *serve.Hande
 		if err != nil {
 			return nil, nil, err
 		}
-		m, err := New(Config{Client: c, Dir: r.Dir, Logger: logger, Sync: true}) // as with --supervise
+		m, err := New(Config{Client: c, Dir: r.Dir, Logger: logger, Sync: !r.Behind}) // as with --supervise
 		return m, c, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

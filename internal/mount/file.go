@@ -86,11 +86,6 @@ func (f *fileSystem) truncate(cancel <-chan struct{}, in *fuse.OpenIn, handle ui
 func (f *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	f.endFileLocks(ino(&in.InHeader), in.Fh)
 	f.persister.forget(descriptor{number: in.Fh})
-	if f.client.Delegates() { // close has not waited for the content, which needs the inode
-		f.written.after(ino(&in.InHeader), func() { f.client.Release(ino(&in.InHeader)) })
-		f.written.release(ino(&in.InHeader), in.Fh)
-		return
-	}
 	f.written.release(ino(&in.InHeader), in.Fh)
 	f.client.Release(ino(&in.InHeader))
 }

@@ -111,12 +111,13 @@ func lockRequest(in *fuse.LkIn) client.LockRequest {
 }
 
 // Flush is asked for at each close of a descriptor: the fcntl locks of the process on the file end then,
-// whichever descriptor they were taken through. Content that was written to the file is ordered before,
-// unless the client holds the file exclusively, and content of all files if there are locks.
+// whichever descriptor they were taken through. Content that was written to the file is ordered before. If
+// the client holds the file exclusively, it is in the log: the death of this process does not lose it. If
+// there are locks, content of all files is ordered before.
 func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	ctx, end := f.waits.changing(cancel, in.Unique)
 	defer end()
-	err := f.written.close(ctx, ino(&in.InHeader), in.Fh, f.client.Holds(ino(&in.InHeader)))
+	err := f.written.settleDescriptor(ctx, ino(&in.InHeader), in.Fh)
 	if lost := f.persister.close(&in.InHeader, descriptor{number: in.Fh}); lost != nil {
 		err = lost
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/client"
-	"github.com/globalfs/globalfs/internal/client/journal"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/mount/serve"
 )
@@ -18,15 +17,6 @@ func ClientState(handed *serve.Handed) (*client.State, error) {
 		return nil, err
 	}
 	return client.DecodeState(s.Client)
-}
-
-// Journal opens the memory in which the client keeps what it has answered and the servers have not ordered.
-func Journal(keeper *serve.Keeper) (client.Journal, error) {
-	memory, err := keeper.Memory(journal.Size)
-	if err != nil {
-		return client.Journal{}, err
-	}
-	return client.OpenJournal(memory)
 }
 
 // Connect implements serve.FileSystem.

@@ -170,23 +170,6 @@ func (w *written) settleDescriptor(ctx context.Context, ino posix.Ino, handle ui
 	return w.FlushDescriptor(ctx, ino, handle)
 }
 
-// close is settleDescriptor for a file that the client holds exclusively (later): then it does not wait.
-func (w *written) close(ctx context.Context, ino posix.Ino, handle uint64, later bool) error {
-	if w != nil && later {
-		return w.Begin(ino, handle)
-	}
-	return w.settleDescriptor(ctx, ino, handle)
-}
-
-// after calls done when all content written to a file is ordered or lost.
-func (w *written) after(ino posix.Ino, done func()) {
-	if w == nil {
-		done()
-		return
-	}
-	w.After(ino, done)
-}
-
 // settleAll returns when all that was written is ordered.
 func (w *written) settleAll(ctx context.Context) error {
 	if w == nil {

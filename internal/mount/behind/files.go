@@ -245,30 +245,6 @@ func (f *Files) FlushDescriptor(ctx context.Context, ino posix.Ino, handle uint6
 	return f.flushHandle(ctx, ino, handle, (*file).unreported)
 }
 
-// Begin is FlushDescriptor that does not wait: it begins to order the content.
-func (f *Files) Begin(ino posix.Ino, handle uint64) error {
-	at := f.get(ino)
-	if at == nil {
-		return nil
-	}
-	at.pending()
-	return at.unreported(handle)
-}
-
-// After calls done when all earlier content of a file is ordered or lost: at once, or in the background.
-func (f *Files) After(ino posix.Ino, done func()) {
-	if at := f.get(ino); at != nil {
-		if r := at.pending(); r != nil {
-			f.running.Go(func() {
-				<-r.done
-				done()
-			})
-			return
-		}
-	}
-	done()
-}
-
 func (f *Files) flushHandle(ctx context.Context, ino posix.Ino, handle uint64, failure func(*file, uint64) error) error {
 	if err := f.Flush(ctx, ino); err != nil {
 		return err

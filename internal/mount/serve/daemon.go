@@ -43,7 +43,7 @@ func Held() (*Keeper, *Handed, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := k.takeMemory(); err != nil {
+	if err := k.takeLog(); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("holder: %w", err), handed.Close(), l.Close())
 	}
 	return k, handed, nil

@@ -17,6 +17,13 @@
 // on. An older kernel does not, and such requests would hang: the mount is abandoned. The effects on programs
 // are described at Holder.
 //
+// # The log of a mount
+//
+// A file system that answers changes before the cluster has ordered them keeps them in a Log, in memory that
+// another process has, too: the LogHolder, which orders them if the processes of the mount have ended. A
+// Holder keeps the access to it for the next daemon, which then orders the changes itself. So there is one
+// mechanism for the death of a process with and without a Holder.
+//
 // # Serving a mount to oneself
 //
 // Each close sends a request to the mount, since locks end then. So a process that serves a mount should not

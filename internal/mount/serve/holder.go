@@ -22,8 +22,8 @@ import (
 // Programs see a pause. The last changes without an answer may be executed twice: mkdir then returns EEXIST,
 // and unlink or rename ENOENT, though they were executed, and an append may be in the file twice. A file that
 // was opened in the last tenth of a second, and removed, may be gone (ESTALE). Locks hold: the holder knows
-// each lock before the program does. Changes that the daemon had executed in a log in its Memory are executed
-// once: the next daemon knows their requests.
+// each lock before the program does. Changes that the daemon had executed in its Log are executed once: the
+// next daemon knows their requests.
 //
 // The death of the holder does not end the mount: the daemon continues to serve, but there would be no
 // successor.
@@ -43,8 +43,10 @@ const (
 	wordNone  = "none"  // to the daemon: it begins anew
 	wordMount = "mount" // to the holder, with /dev/fuse
 	wordLeft  = "left"  // to the holder: a successor with a holder of its own serves
-	// wordMemory goes to the holder, with memory that outlives a daemon, and to the next daemon.
+	// wordMemory goes to the holder, with the memory of a Log. It also goes to the next daemon, with the
+	// memory and the connection to the log holder.
 	wordMemory = "memory"
+	wordLog    = "log" // to the holder, with the connection to the log holder
 )
 
 // Bounds of a holder's patience.
@@ -64,11 +66,13 @@ var ErrGivenUp = errors.New("the mount was given up")
 type held struct {
 	device *os.File // nil: nothing is mounted yet, or any more
 	memory *os.File // the state
-	kept   *os.File // memory that outlives a daemon; nil: none uses it
+	// The access to the log holder; nil: there is none. As long as the connection exists, the log holder
+	// leaves the log to the next daemon.
+	logMemory, logLink *os.File
 }
 
 func (h *held) close() {
-	for _, f := range []*os.File{h.device, h.memory, h.kept} {
+	for _, f := range []*os.File{h.device, h.memory, h.logMemory, h.logLink} {
 		if f != nil {
 			_ = f.Close()
 		}
@@ -167,7 +171,7 @@ func (h *Holder) daemon(ctx context.Context, has *held) error {
 		h.Started()
 	}
 	if has.device != nil {
-		err = errors.Join(own.send(wordState, int(has.device.Fd()), int(has.memory.Fd())), has.sendMemory(own))
+		err = errors.Join(own.send(wordState, int(has.device.Fd()), int(has.memory.Fd())), has.sendLog(own))
 	} else {
 		err = own.send(wordNone)
 	}
@@ -197,7 +201,9 @@ func (l *link) hold(has *held) {
 		case word == wordState && len(fds) == 1:
 			has.replace(&has.memory, os.NewFile(uintptr(fds[0]), "state"))
 		case word == wordMemory && len(fds) == 1:
-			has.replace(&has.kept, os.NewFile(uintptr(fds[0]), "log"))
+			has.replace(&has.logMemory, os.NewFile(uintptr(fds[0]), "log"))
+		case word == wordLog && len(fds) == 1:
+			has.replace(&has.logLink, os.NewFile(uintptr(fds[0]), "log holder"))
 		case word == wordLeft:
 			has.close()
 		}

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"errors"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,7 +11,8 @@ import (
 type Keeper struct {
 	link   *link
 	mount  *Mount
-	memory *os.File    // that outlives this process; nil: none is used
+	log    *Log // nil: there is none
+	before logBefore
 	dirty  atomic.Bool // the state has changed since it was sent
 
 	mu     sync.Mutex // held while sending
@@ -69,7 +69,7 @@ func (k *Keeper) holdAgain() error {
 	if !apart {
 		return nil
 	}
-	if err := errors.Join(k.link.giveDevice(k.mount), k.giveMemory()); err != nil {
+	if err := errors.Join(k.link.giveDevice(k.mount), k.giveLog(k.log)); err != nil {
 		return err
 	}
 	k.save()
@@ -111,12 +111,7 @@ func (k *Keeper) send() error {
 	if err != nil {
 		return err
 	}
-	memory, err := inMemory(packed)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = memory.Close() }()
-	return k.link.send(wordState, int(memory.Fd()))
+	return k.link.sendState(packed)
 }
 
 // answered is called before the answer to a request is written.

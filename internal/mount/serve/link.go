@@ -106,19 +106,33 @@ func (l *link) confirm() error { return errors.Join(l.send(wordServing), l.Close
 
 // checkPeer verifies that the other process belongs to root or to this user.
 func (l *link) checkPeer() error {
-	raw, err := l.SyscallConn()
+	peer, err := l.credentials()
 	if err != nil {
-		return err
-	}
-	var peer *unix.Ucred
-	failed := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err = errors.Join(failed, err); err != nil {
 		return err
 	}
 	if peer.Uid != 0 && int(peer.Uid) != os.Geteuid() {
 		return fmt.Errorf("process %d of user %d asks for a mount of user %d", peer.Pid, peer.Uid, os.Geteuid())
 	}
 	return nil
+}
+
+// credentials returns those of the other process.
+func (l *link) credentials() (peer *unix.Ucred, err error) {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	failed := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	return peer, errors.Join(failed, err)
+}
+
+// peer returns the process id of the other process; 0: it is not known.
+func (l *link) peer() int {
+	peer, err := l.credentials()
+	if err != nil {
+		return 0
+	}
+	return int(peer.Pid)
 }
 
 // linkPair makes a connection to a process that is to be started.

@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/attach"
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/daemon"
+	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/mount/serve"
+	"github.com/globalfs/globalfs/internal/pause"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// A mount with --delegate starts this program again as its log holder (serve.LogHolder), with an environment
+// variable in the place of arguments.
+
+// logHolderEnvironment is the environment variable with the logHolding of a log holder.
+const logHolderEnvironment = "GLOBALFS_LOG_HOLDER"
+
+// logHolding is the configuration of a log holder. All paths are absolute.
+type logHolding struct {
+	Dir     string          `json:"dir"` // the mount point
+	Servers []string        `json:"servers"`
+	Certs   identity.Files  `json:"certs"`
+	Region  topology.Region `json:"region"`
+	Timeout time.Duration   `json:"timeout"` // of one operation
+	Connect time.Duration   `json:"connect"`
+	Log     string          `json:"log"` // file
+	Level   string          `json:"level"`
+	Format  string          `json:"format"`
+}
+
+// command returns the command of a log holder.
+func (h *logHolding) command() *exec.Cmd {
+	text, _ := json.Marshal(h) // strings and numbers
+	cmd := exec.Command("/proc/self/exe", "hold-log")
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = append(os.Environ(), logHolderEnvironment+"="+string(text))
+	return cmd
+}
+
+// isLogHolder reports whether this process is a log holder.
+func isLogHolder() bool {
+	_, is := os.LookupEnv(logHolderEnvironment)
+	return is
+}
+
+// holdLog is the life of a log holder. It returns the exit code.
+func holdLog() int {
+	signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGTERM) // the end of the mount ends it
+	var h logHolding
+	if err := json.Unmarshal([]byte(os.Getenv(logHolderEnvironment)), &h); err != nil {
+		return command.ExitFailure // of a process that is not a mount
+	}
+	redirect(h.Log)
+	logger, err := (&logFlags{level: h.Level, format: h.Format, stderr: os.Stderr}).logger()
+	if err != nil {
+		return command.ExitFailure
+	}
+	logger = logger.With("mount", h.Dir)
+	if err := errors.Join(os.Unsetenv(logHolderEnvironment), os.Chdir("/")); err != nil {
+		logger.Warn("the log holder may use the directory in which it was started", "error", err)
+	}
+	holder := serve.LogHolder{Dir: h.Dir, Size: client.JournalSize, Logger: logger, Pending: client.Pending, Carry: func(ctx context.Context, memory, state []byte) error {
+		return h.carry(ctx, memory, state, logger)
+	}}
+	if err := holder.Run(context.Background()); err != nil {
+		logger.Error("log holder", "error", err)
+		return command.ExitFailure
+	}
+	return 0
+}
+
+// farewell is the time for which a log holder goes on after SIGTERM.
+const farewell = 10 * time.Second
+
+// carry orders the changes in the memory of a mount whose processes have ended.
+func (h *logHolding) carry(ctx context.Context, memory, state []byte, logger *slog.Logger) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM)
+	defer signal.Stop(told)
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer cancel()
+	waiting.Go(func() {
+		select {
+		case <-told:
+			logger.Warn("log holder: told to end", "in", farewell)
+			_ = pause.For(ctx, farewell)
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	if state == nil {
+		return errors.New("the mount has not told its sessions")
+	}
+	of, err := client.DecodeState(state)
+	if err != nil {
+		return err
+	}
+	j, err := client.OpenJournal(memory)
+	if err != nil {
+		return err
+	}
+	a, err := h.connect(ctx, logger)
+	if err != nil {
+		return err
+	}
+	c, err := a.Client(daemon.ClientConfig{
+		Region: h.Region, CacheBytes: carryCache, Hard: true, Delegate: true, Journal: j, Resume: of, Timeout: h.Timeout,
+	})
+	if err != nil {
+		return errors.Join(err, a.Close())
+	}
+	return errors.Join(drain(ctx, a, c), a.Close())
+}
+
+// carryCache is the size of the cache for blocks of a log holder, which reads none.
+const carryCache = 1 << 20
+
+// drain returns when all changes that c has restored are ordered, or lost. It closes c.
+func drain(ctx context.Context, a *daemon.Access, c *attach.Client) error {
+	var follows sync.WaitGroup
+	following, stop := context.WithCancel(ctx)
+	follows.Go(func() { a.Follow(following, c) })
+	err := c.Drain(ctx)
+	lost := c.Holding().Lost
+	c.Finish()
+	stop()
+	follows.Wait()
+	if err == nil && lost > 0 {
+		err = fmt.Errorf("%d changes: see above", lost)
+	}
+	return errors.Join(err, c.Close())
+}
+
+// connect finds the cluster. It tries until a server answers.
+func (h *logHolding) connect(ctx context.Context, logger *slog.Logger) (*daemon.Access, error) {
+	for said := false; ; said = true {
+		a, err := daemon.Connect(ctx, daemon.AccessConfig{Servers: h.Servers, Certificates: h.Certs, Timeout: h.Connect, Logger: logger})
+		if err == nil {
+			return a, nil
+		}
+		if !said {
+			logger.Warn("no server answers: the changes of the mount wait", "error", err)
+		}
+		if err := pause.For(ctx, time.Second); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// startLog returns the log of this mount, with a log holder.
+func (f *mountFlags) startLog(a *daemon.Access, at place, keeper *serve.Keeper, logger *slog.Logger) (*serve.Log, error) {
+	h, err := f.logHolding(a, at)
+	if err != nil {
+		return nil, err
+	}
+	cfg := serve.LogConfig{Size: client.JournalSize, Command: h.command, Logger: logger}
+	if keeper != nil {
+		return keeper.Log(cfg)
+	}
+	return serve.StartLog(cfg)
+}
+
+func (f *mountFlags) logHolding(a *daemon.Access, at place) (*logHolding, error) {
+	files, err := f.certs.find("", identity.Client)
+	if err != nil {
+		return nil, err
+	}
+	h := &logHolding{
+		Dir: at.dir, Servers: at.servers, Certs: files, Region: f.regionOf(a), Timeout: f.timeout, Connect: f.connect,
+		Level: f.logging.level, Format: f.logging.format, Log: os.Getenv(daemonEnvironment),
+	}
+	if h.Log == "" {
+		if h.Log, err = backgroundLog(f.logFile, io.Discard); err != nil {
+			return nil, err
+		}
+	}
+	for _, path := range []*string{&h.Certs.CA, &h.Certs.Certificate, &h.Certs.Key, &h.Log} {
+		if *path == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(*path); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+// saveEvery is the time between two states for the log holder, if there were changes.
+const saveEvery = 200 * time.Millisecond
+
+// saveStates gives the log holder the states of a client until ctx ends.
+func saveStates(ctx context.Context, c *client.Client, log *serve.Log, logger *slog.Logger) {
+	failed := false
+	for before := uint64(0); pause.For(ctx, saveEvery) == nil; {
+		now := c.Holding().Logged
+		if now == before {
+			continue
+		}
+		err := saveState(c, log)
+		if err == nil {
+			before = now
+		} else if !failed {
+			logger.Warn("the log holder gets no state of this mount", "error", err)
+		}
+		failed = err != nil
+	}
+}
+
+func saveState(c *client.Client, log *serve.Log) error {
+	state, err := json.Marshal(c.Snapshot())
+	if err != nil {
+		return err
+	}
+	return log.Save(state)
+}
+
+// awaitLogs waits until earlier mounts at dir have ordered what they have answered.
+func (f *mountFlags) awaitLogs(ctx context.Context, dir string, logger *slog.Logger) error {
+	if !f.hard {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.timeout)
+		defer cancel()
+	}
+	err := serve.AwaitLogs(ctx, dir, func(s serve.LogStatus) {
+		logger.Info("waiting until the changes of an earlier mount at this place are ordered", "process", s.PID, "changes", s.Changes)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: not all changes of an earlier mount at this place are ordered yet: wait until the servers answer, or give the changes up with 'kill -9' of the process: %w", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package mount
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/globalfs/globalfs/internal/mount/serve"
+)
+
+// The only process of a mount is killed while it holds directories. Its log holder orders all changes that it
+// has answered, and ends; a mount that comes later waits for that.
+func TestKilledMountOfHeldDirectories(t *testing.T) {
+	r := role{Holding: true, Behind: true, PID: filepath.Join(t.TempDir(), "pid")}
+	h := clusterFor(t, r)
+	other := mountOf(t, h.Network)
+	var carried int
+	for round := range 5 {
+		var err error
+		h.daemon, err = start(t, h.role)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = h.daemon.stdin.Close() })
+		w := newHeldWorker(h.role.Dir, uint64(time.Now().UnixNano()))
+		require.NoError(t, w.begin(fmt.Sprintf("r%d", round)))
+		for range 200 {
+			require.NoError(t, w.step())
+		}
+		logs := serve.Logs(t.Context(), h.role.Dir)
+		require.Len(t, logs, 1, "a mount has one log holder")
+		all := h.pids(t)
+		pid, err := strconv.Atoi(all[len(all)-1])
+		require.NoError(t, err)
+		require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+		require.Error(t, h.daemon.wait(t))
+		require.NoError(t, serve.AwaitLogs(t.Context(), h.role.Dir, func(s serve.LogStatus) { carried = max(carried, s.Changes) }))
+		require.Empty(t, serve.Logs(t.Context(), h.role.Dir))
+		require.Eventually(t, func() bool { return hasEnded(logs[0].PID) }, 10*time.Second, time.Millisecond, "the log holder ends")
+		_ = unix.Unmount(h.role.Dir, unix.MNT_DETACH) // the dead mount
+		for name, content := range w.files {
+			found, err := os.ReadFile(other.path(name))
+			require.NoError(t, err, name)
+			require.Equal(t, content, string(found))
+		}
+		names, err := os.ReadDir(other.path(fmt.Sprintf("r%d", round)))
+		require.NoError(t, err)
+		require.NotEmpty(t, names)
+	}
+	require.Positive(t, carried, "no process died with changes that were not ordered: the test shows nothing")
+}
+
+// hasEnded reports whether a process has ended. Its parent may not have waited for it yet.
+func hasEnded(pid int) bool {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return err != nil || len(line) == 0
+}

@@ -1,0 +1,86 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/fabric/ring"
+)
+
+// LogHolder is a process that holds the log of a mount (Log). While the mount is served it does nothing. When
+// all processes of the mount have ended it looks into the log. If there are changes that are not ordered, the
+// log holder orders them itself; then it ends. It has no file of the mount open, and no mount prevents its
+// end.
+//
+// If the mount has a Holder, which may start another daemon, that one keeps the connection to the log holder
+// until it gives up: so a log holder never orders changes that a daemon orders, too.
+//
+// Other processes can wait for the end of all log holders of a mount point (AwaitLogs).
+type LogHolder struct {
+	Dir    string // the mount point
+	Size   int    // of the memory
+	Logger *slog.Logger
+	// Pending returns the number of changes in the memory that are not ordered.
+	Pending func(memory []byte) (int, error)
+	// Carry orders them, in the place of the file system with the state; nil: the mount has told none.
+	Carry func(ctx context.Context, memory, state []byte) error
+}
+
+// Run is the life of the process: Log has started it. The end of ctx ends it while it carries changes.
+func (h *LogHolder) Run(ctx context.Context) (err error) {
+	l, file, err := inherited()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close(), file.Close()) }()
+	told := &public{now: LogStatus{PID: os.Getpid()}}
+	if err := told.listen(h.Dir); err != nil {
+		h.Logger.Warn("no later mount of the same place can wait for the log of this one", "error", err)
+	}
+	defer told.close()
+	if err := l.send(wordReady); err != nil {
+		return err
+	}
+	state := l.heed(told)
+	memory, err := ring.Open(file, h.Size)
+	if err != nil {
+		return err
+	}
+	defer memory.Unmap()
+	changes, err := h.Pending(memory)
+	if err != nil || changes == 0 {
+		return err
+	}
+	told.tell(func(s *LogStatus) { s.Ends, s.Changes, s.Since = true, changes, time.Now() })
+	_ = l.send(wordKept) // a process that was killed does not hear it
+	h.Logger.Warn("the process of the mount has ended before all changes that it has answered were ordered: this one orders them",
+		"changes", changes, "process", os.Getpid())
+	if err := h.Carry(ctx, memory, state); err != nil {
+		return fmt.Errorf("changes that programs have made are lost: %w", err)
+	}
+	h.Logger.Info("all changes that the mount has answered are ordered", "changes", changes)
+	return nil
+}
+
+// heed receives the words of the mount, until no process uses the log any more. It returns the last state.
+func (l *link) heed(told *public) (state []byte) {
+	for {
+		word, fds, err := l.receive(0, 1)
+		switch {
+		case err != nil || word == wordEnded:
+			return state
+		case word == wordEnding:
+			told.tell(func(s *LogStatus) { s.Ends = true })
+		case word == wordState && len(fds) == 1:
+			file := os.NewFile(uintptr(fds[0]), "state")
+			if packed, err := readState(file); err == nil {
+				state = packed
+			}
+			_ = file.Close()
+		}
+	}
+}
