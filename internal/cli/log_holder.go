@@ -45,12 +45,14 @@ type logHolding struct {
 }
 
 // command returns the command of a log holder.
-func (h *logHolding) command() *exec.Cmd {
-	text, _ := json.Marshal(h) // strings and numbers
-	cmd := exec.Command("/proc/self/exe", "hold-log")
-	cmd.Args[0] = os.Args[0]
-	cmd.Env = append(os.Environ(), logHolderEnvironment+"="+string(text))
-	return cmd
+func (h *logHolding) command() (func() *exec.Cmd, error) {
+	text, err := json.Marshal(h)
+	return func() *exec.Cmd {
+		cmd := exec.Command("/proc/self/exe", "hold-log")
+		cmd.Args[0] = os.Args[0]
+		cmd.Env = append(os.Environ(), logHolderEnvironment+"="+string(text))
+		return cmd
+	}, err
 }
 
 // isLogHolder reports whether this process is a log holder.
@@ -172,7 +174,10 @@ func (f *mountFlags) startLog(a *daemon.Access, at place, keeper *serve.Keeper, 
 	if err != nil {
 		return nil, err
 	}
-	cfg := serve.LogConfig{Size: client.JournalSize, Command: h.command, Logger: logger}
+	cfg := serve.LogConfig{Size: client.JournalSize, Logger: logger}
+	if cfg.Command, err = h.command(); err != nil {
+		return nil, err
+	}
 	if keeper != nil {
 		return keeper.Log(cfg)
 	}

@@ -132,11 +132,7 @@ const logGrace = time.Second
 // AwaitLogs returns when no log holder orders changes of an earlier mount at dir any more, and no earlier
 // mount there is about to end. It calls each with what it waits for.
 func AwaitLogs(ctx context.Context, dir string, each func(LogStatus)) error {
-	all, err := logSockets(dir)
-	if err != nil {
-		return nil // there is no directory for sockets: no mount of this user can have any
-	}
-	for _, socket := range all {
+	for _, socket := range logSockets(dir) {
 		if err := awaitLog(ctx, socket, each); err != nil {
 			return err
 		}
@@ -196,11 +192,7 @@ func (l *link) status(patience time.Duration) (s LogStatus, err error) {
 
 // Logs returns the states of the log holders at dir: of a mount that is served, and of earlier ones.
 func Logs(ctx context.Context, dir string) (found []LogStatus) {
-	all, err := logSockets(dir)
-	if err != nil {
-		return nil
-	}
-	for _, socket := range all {
+	for _, socket := range logSockets(dir) {
 		l, _ := connectLog(ctx, socket)
 		if l == nil {
 			continue
@@ -213,13 +205,13 @@ func Logs(ctx context.Context, dir string) (found []LogStatus) {
 	return found
 }
 
-// logSockets returns the sockets of all log holders of a mount point, also of those that were killed.
-func logSockets(dir string) ([]string, error) {
-	place, err := logPlace(dir)
-	if err != nil {
-		return nil, err
+// logSockets returns the sockets of all log holders of a mount point, also of those that were killed. There
+// are none if there is no directory for sockets.
+func logSockets(dir string) (all []string) {
+	if place, err := logPlace(dir); err == nil {
+		all, _ = filepath.Glob(place + "*.sock") // the pattern is valid
 	}
-	return filepath.Glob(place + "*.sock")
+	return all
 }
 
 // logPlace returns the beginning of the paths of the sockets of a mount point's log holders.
