@@ -21,17 +21,24 @@ func (r *router) Query(ctx context.Context, cmd *meta.Command, to route.Target) 
 	if answered || err != nil {
 		return a, err
 	}
-	for {
-		freed := d.freed.Load()
-		a, err := r.Router.Query(ctx, cmd, to)
-		if err == nil {
-			d.hide(cmd.Op, &a)
-		}
-		if err != nil || d.freed.Load() == freed {
-			return a, err
-		}
-		// The answer may be older than changes of inodes that the client owned until a moment ago.
+	freed, before := d.freed.Load(), d.ends(noPartition)
+	a, err = r.Router.Query(ctx, cmd, to)
+	if err == nil {
+		d.hide(cmd.Op, &a)
 	}
+	if err != nil || d.freed.Load() == freed {
+		return a, err
+	}
+	// The answer may be older than changes of inodes that the client owned until a moment ago. Once all changes
+	// from before the query are acknowledged, replicas answer with them.
+	if err := d.await(ctx, before); err != nil {
+		return a, err
+	}
+	a, err = r.Router.Query(ctx, cmd, to)
+	if err == nil {
+		d.hide(cmd.Op, &a)
+	}
+	return a, err
 }
 
 // hide leaves only the numbers and the types of children that the client owns in the answer of a replica for
@@ -51,7 +58,7 @@ func (d *delegations) hide(op meta.Op, a *route.Answer) {
 	}
 }
 
-// query answers a query of held objects, and waits before a query of objects with changes that are not
+// query answers a query of held objects, and waits before a query of an object until its changes are
 // acknowledged.
 func (d *delegations) query(ctx context.Context, cmd *meta.Command) (a route.Answer, answered bool, err error) {
 	d.mu.Lock()
@@ -61,13 +68,16 @@ func (d *delegations) query(ctx context.Context, cmd *meta.Command) (a route.Ans
 		return a, false, nil
 	}
 	result, ok := l.log.Query(cmd)
-	wait := !ok && (l.log.Knows(cmd.Ino) || l.log.Covers(cmd.Ino))
+	newest := l.log.Newest(cmd.Ino)
+	if !ok && l.log.Covers(cmd.Ino) {
+		newest = l.log.Last()
+	}
 	d.mu.Unlock()
 	switch {
 	case ok:
 		return d.answer(l, result), true, result.Code.Err()
-	case wait:
-		return a, false, d.drain(ctx)
+	case newest != 0:
+		return a, false, d.wait(ctx, l, newest)
 	}
 	return a, false, nil
 }
@@ -78,7 +88,7 @@ func (d *delegations) answer(l *logOf, r meta.Result) route.Answer {
 }
 
 // Update is route.Router.Update, or an operation of a log. An update that is not for a log is sent after all
-// operations of logs.
+// operations that were in logs before.
 func (r *router) Update(ctx context.Context, cmd *meta.Command, to route.Target) (route.Answer, error) {
 	d := r.delegations
 	if d == nil {
@@ -87,26 +97,23 @@ func (r *router) Update(ctx context.Context, cmd *meta.Command, to route.Target)
 	if a, repeated := d.repeated(ctx, cmd); repeated {
 		return a, nil
 	}
-	for {
+	t := touchOf(cmd)
+	for entered := false; !entered; {
 		turns := d.gate.count()
-		switch {
-		case d.isIdle():
-		case to.Several():
-			if err := d.yield(ctx, cmd); err != nil {
-				return route.Answer{}, err
-			}
-		default:
+		if !d.isIdle() && !to.Several() {
 			if a, done, err := d.update(ctx, cmd); done || err != nil {
 				return a, err
 			}
 		}
-		if entered, err := d.gate.enter(ctx, turns); err != nil {
+		var err error
+		if entered, err = d.gate.enter(ctx, t, turns); err != nil {
 			return route.Answer{}, d.router.Outcome(err)
-		} else if entered {
-			break
 		}
 	}
-	defer d.gate.leave()
+	defer d.gate.leave(t)
+	if err := d.yield(ctx, cmd); err != nil {
+		return route.Answer{}, err
+	}
 	a, done, err := route.Answer{}, false, error(nil)
 	if isMkdir(cmd) && !to.Several() {
 		a, done, err = d.mkdir(ctx, cmd)
@@ -126,10 +133,12 @@ func (r *router) UpdateBuilt(ctx context.Context, ino posix.Ino, build route.Bui
 	if d == nil {
 		return r.Router.UpdateBuilt(ctx, ino, build)
 	}
-	if a, repeated := d.repeated(ctx, &meta.Command{Op: meta.OpWrite, Ino: ino}); repeated {
+	write := meta.Command{Op: meta.OpWrite, Ino: ino}
+	if a, repeated := d.repeated(ctx, &write); repeated {
 		return a, nil
 	}
-	for {
+	t := touchOf(&write)
+	for entered := false; !entered; {
 		turns := d.gate.count()
 		if d.covers(ino) {
 			cmd, session, err := build(ino.Partition())
@@ -142,18 +151,15 @@ func (r *router) UpdateBuilt(ctx context.Context, ino posix.Ino, build route.Bui
 				}
 			}
 		}
-		if !d.isIdle() {
-			if err := d.yield(ctx, &meta.Command{Op: meta.OpWrite, Ino: ino}); err != nil {
-				return route.Answer{}, err
-			}
-		}
-		if entered, err := d.gate.enter(ctx, turns); err != nil {
+		var err error
+		if entered, err = d.gate.enter(ctx, t, turns); err != nil {
 			return route.Answer{}, d.router.Outcome(err)
-		} else if entered {
-			break
 		}
 	}
-	defer d.gate.leave()
+	defer d.gate.leave(t)
+	if err := d.yield(ctx, &write); err != nil {
+		return route.Answer{}, err
+	}
 	return r.Router.UpdateBuilt(ctx, ino, build)
 }
 
@@ -168,41 +174,34 @@ func isMkdir(cmd *meta.Command) bool {
 	return cmd.Op == meta.OpMknod && cmd.Mode.IsDir() && cmd.Name != ""
 }
 
-// update executes an update in a log. If the update is not for a log, it waits until all logs are
-// acknowledged.
+// update executes an update in a log. done is false if the update is not for a log.
 func (d *delegations) update(ctx context.Context, cmd *meta.Command) (a route.Answer, done bool, err error) {
+	before := d.ends(cmd.Ino.Partition())
 	for {
-		if err := d.admit(ctx); err != nil {
-			return a, false, err
-		}
 		d.mu.Lock()
 		l := d.of(cmd.Ino)
-		if l != nil && d.router.Unproven(l.id) > provenAge {
+		if l == nil {
+			d.mu.Unlock()
+			return a, false, nil
+		}
+		covers := l.log.Covers(cmd.Ino)
+		if covers && d.router.Unproven(l.id) > provenAge {
 			d.mu.Unlock()
 			if err := d.router.Renew(ctx, l.id); err != nil && !errors.Is(err, posix.ESTALE) {
 				return a, false, err
 			}
 			continue
 		}
-		others := d.isPendingBeside(l)
-		if l == nil || d.isFull(l) || others {
+		if e, waits := d.obstacle(l, before); waits && covers {
 			d.mu.Unlock()
-			if l == nil {
-				return a, false, d.yield(ctx, cmd)
-			}
-			if others { // the changes of this mount are ordered in their order
-				if err := d.drain(ctx); err != nil {
-					return a, false, err
-				}
+			if err := d.wait(ctx, e.log, e.number); err != nil {
+				return a, false, err
 			}
 			continue
 		}
-		c := *cmd
-		c.Time = l.now()
-		l.request = requestOf(ctx)
-		r, outcome := l.log.Update(&c)
-		if outcome == delegate.Logged {
-			d.logged(l, cmd)
+		r, outcome := meta.Result{}, delegate.Uncovered
+		if covers {
+			r, outcome = d.append(ctx, l, cmd)
 		}
 		last := l.log.Last()
 		unkept := l.unkept == last // the next process would not know the operation
@@ -220,23 +219,24 @@ func (d *delegations) update(ctx context.Context, cmd *meta.Command) (a route.An
 				return a, false, err
 			}
 		default:
-			if d.acquire(ctx, l, cmd) {
-				continue
+			if !d.acquire(ctx, l, cmd) {
+				return a, false, nil
 			}
-			return a, false, d.yield(ctx, cmd)
 		}
 	}
 }
 
-// isPendingBeside reports whether another log than l has operations that are not acknowledged. The caller
-// holds mu.
-func (d *delegations) isPendingBeside(l *logOf) bool {
-	for _, other := range d.logs {
-		if other != l && other.log.Len() > 0 {
-			return true
-		}
+// append executes an update in a log. The caller holds mu.
+func (d *delegations) append(ctx context.Context, l *logOf, cmd *meta.Command) (meta.Result, delegate.Outcome) {
+	c := *cmd
+	c.Time = l.now()
+	l.request = requestOf(ctx)
+	r, outcome := l.log.Update(&c)
+	if outcome == delegate.Logged {
+		d.noteReleased(l)
+		d.logged(l, cmd)
 	}
-	return false
+	return r, outcome
 }
 
 // removes reports whether an operation may answer with an inode that it has removed.
@@ -272,120 +272,3 @@ func signal(c chan struct{}) {
 
 // now is the time for a change: the estimated clock of the server that has made the first directory.
 func (l *logOf) now() posix.Time { return l.offset + posix.Time(route.Elapsed(l.began)) }
-
-// admit waits while the log of any partition is full or too old.
-func (d *delegations) admit(ctx context.Context) error {
-	for {
-		d.mu.Lock()
-		var full *logOf
-		var wait uint64
-		for _, l := range d.logs {
-			switch {
-			case l.log.Len() > 0 && time.Since(l.oldest) > unsentAge:
-				full, wait = l, l.log.Last()
-			case d.isFull(l):
-				full, wait = l, l.log.Last()-uint64(l.log.Len())/2
-			}
-		}
-		d.mu.Unlock()
-		if full == nil {
-			return nil
-		}
-		if err := d.wait(ctx, full, wait); err != nil {
-			return err
-		}
-	}
-}
-
-// wait returns when an operation of a log is acknowledged, or lost.
-func (d *delegations) wait(ctx context.Context, l *logOf, number uint64) error {
-	ctx, cancel := d.router.Operation(ctx)
-	defer cancel()
-	d.mu.Lock()
-	l.waiters++
-	defer func() {
-		l.waiters--
-		d.mu.Unlock()
-	}()
-	for !l.ended && l.log.Acknowledged() < number {
-		moved := l.moved
-		d.mu.Unlock()
-		signal(l.hurry)
-		signal(l.work)
-		var err error
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			err = d.router.Outcome(ctx.Err())
-		}
-		d.mu.Lock()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// drain returns when all operations that are in logs now are acknowledged, or lost.
-func (d *delegations) drain(ctx context.Context) error {
-	if d.isIdle() {
-		return nil
-	}
-	type target struct {
-		l    *logOf
-		last uint64
-	}
-	d.mu.Lock()
-	var all []target
-	for _, l := range d.logs {
-		if l.log.Len() > 0 {
-			all = append(all, target{l, l.log.Last()})
-		}
-	}
-	d.mu.Unlock()
-	for _, t := range all {
-		if err := d.wait(ctx, t.l, t.last); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// yield returns the directories that an update touches which is not for a log, and drains all logs.
-func (d *delegations) yield(ctx context.Context, cmd *meta.Command) error {
-	d.mu.Lock()
-	for _, l := range d.logs {
-		if dirs := l.log.Touching(cmd); len(dirs) > 0 && cmd.Op != meta.OpLock { // a lock changes no file
-			d.wishes.backOff(dirs)
-			d.giveBack(l, dirs)
-		}
-	}
-	d.mu.Unlock()
-	return d.drain(ctx)
-}
-
-// giveBack appends returns to a log. The caller holds mu.
-func (d *delegations) giveBack(l *logOf, dirs []posix.Ino) {
-	if l.log.Len() == 0 {
-		l.oldest = time.Now()
-	}
-	l.log.Return(dirs)
-	signal(l.work)
-}
-
-// giveBackAll returns all directories, and drains the logs.
-func (d *delegations) giveBackAll(ctx context.Context) error {
-	if d.isIdle() {
-		return nil
-	}
-	if err := d.beginAsking(ctx); err != nil {
-		return d.router.Outcome(err)
-	}
-	defer d.endAsking()
-	d.mu.Lock()
-	for _, l := range d.logs {
-		d.giveBack(l, l.log.Dirs())
-	}
-	d.mu.Unlock()
-	return d.drain(ctx)
-}

@@ -96,20 +96,23 @@ func (c *Client) Holding() (h Holding) {
 
 // logOf is the log of one partition with its goroutines.
 type logOf struct {
-	id      uint16
-	log     *delegate.Log // GUARDED_BY delegations.mu
-	store   *kv.Store     // GUARDED_BY delegations.mu; the copy
-	offset  posix.Time    // the clock of the servers: offset + the time since began
-	began   time.Time
-	oldest  time.Time     // GUARDED_BY delegations.mu; when the oldest pending operation was appended
+	id     uint16
+	log    *delegate.Log // GUARDED_BY delegations.mu
+	store  *kv.Store     // GUARDED_BY delegations.mu; the copy
+	offset posix.Time    // the clock of the servers: offset + the time since began
+	began  time.Time
+	oldest time.Time // GUARDED_BY delegations.mu; when the oldest pending operation was appended
+
 	moved   chan struct{} // GUARDED_BY delegations.mu; closed when operations are acknowledged or lost
 	work    chan struct{} // has room for one token: there is something to send
 	waiters int           // GUARDED_BY delegations.mu; callers that wait for the log
+	wanted  uint64        // GUARDED_BY delegations.mu; the newest operation for which a caller waits, or has waited
 	hurry   chan struct{} // has room for one token: a caller waits
 	asking  int           // GUARDED_BY delegations.mu; directories that are being made, or of which the outcome is not known
 	ended   bool          // GUARDED_BY delegations.mu
 	// refilling means that a batch that has landed asks for numbers.
-	refilling bool // GUARDED_BY delegations.mu
+	refilling bool   // GUARDED_BY delegations.mu
+	released  uint64 // GUARDED_BY delegations.mu; delegate.Log.Released, as it was noted last
 	journaled
 }
 
@@ -118,7 +121,7 @@ func newDelegations(cfg *Config, r *route.Router, l *losses, notice func(kind, t
 		return nil
 	}
 	return &delegations{
-		router: r, cfg: cfg, notice: notice, losses: l, wishes: newWishes(), asking: make(chan struct{}, 1),
+		router: r, cfg: cfg, notice: notice, losses: l, gate: newGate(), wishes: newWishes(), asking: make(chan struct{}, 1),
 		journal: cfg.Journal.Journal, logs: map[uint16]*logOf{}, last: map[uint64]uint64{},
 	}
 }
@@ -157,7 +160,7 @@ func (d *delegations) owns(ino posix.Ino) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.of(ino)
-	return l != nil && (l.log.Covers(ino) || l.log.Knows(ino))
+	return l != nil && (l.log.Covers(ino) || l.log.Newest(ino) != 0)
 }
 
 // unordered returns the number of changes that are not acknowledged.

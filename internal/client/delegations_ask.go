@@ -86,7 +86,7 @@ func (d *delegations) ask(ctx context.Context, dir posix.Ino) (held bool) {
 		return false
 	}
 	running, stop := context.WithTimeout(ctx, gatePause)
-	err = d.gate.shut(running)
+	err = d.gate.shut(running, dir)
 	stop()
 	if err != nil {
 		d.answered(l)

@@ -14,7 +14,6 @@ import (
 	"github.com/globalfs/globalfs/internal/client/clienttest"
 	"github.com/globalfs/globalfs/internal/delegation"
 	"github.com/globalfs/globalfs/internal/meta"
-	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -54,13 +53,7 @@ func (l *late) Call(ctx context.Context, to multicast.ProcessID, request []byte)
 func TestChangesFarAway(t *testing.T) {
 	for _, overtaking := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, n *clienttest.Network) {
-			far := &distant{n, west, map[multicast.ProcessID]topology.Region{}}
-			for _, p := range n.Plan.Partitions {
-				for _, r := range p.Replicas {
-					far.regions[r.Process] = r.Region
-				}
-			}
-			calls := &late{Caller: far, overtaking: overtaking}
+			calls := &late{Caller: newDistant(n, west), overtaking: overtaking}
 			cfg := n.Config(west)
 			cfg.Delegate, cfg.CacheNames, cfg.Caller = true, true, calls
 			c, err := client.New(cfg)
@@ -94,4 +87,25 @@ func TestChangesFarAway(t *testing.T) {
 			n.Check(t)
 		})
 	}
+}
+
+// A caller waits for the log. What others append meanwhile is sent with the next batch, not each change at
+// once.
+func TestOnlyWhatIsWaitedForIsSentAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c := delegatingFar(t, n)
+		dir := makeDir(t, c, local(n, 2), "d")
+		create(t, c, dir.Ino, "f")
+		before, done := n.Ordered(2), make(chan error)
+		go func() { done <- c.Persist(t.Context(), dir.Ino) }()
+		for i := range 50 {
+			time.Sleep(time.Millisecond) // fake time
+			create(t, c, dir.Ino, fmt.Sprint(i))
+		}
+		require.NoError(t, <-done)
+		require.NoError(t, c.Persist(t.Context(), dir.Ino))
+		require.EqualValues(t, 2, n.Ordered(2)-before)
+		require.NoError(t, c.GiveBack(t.Context()))
+		n.Check(t)
+	})
 }

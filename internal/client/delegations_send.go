@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/ask"
@@ -31,11 +30,11 @@ func (d *delegations) send(life context.Context, l *logOf) {
 	}
 }
 
-// collect waits for more operations, unless a caller waits for the log, or there are enough for a batch.
+// collect waits for more operations, unless a caller waits for one that is not sent, or there are enough for a batch.
 func (d *delegations) collect(life context.Context, l *logOf) {
 	d.mu.Lock()
 	_, enough := l.log.Unsent()
-	waiting := l.waiters > 0
+	waiting := l.wanted > l.log.Sent()
 	d.mu.Unlock()
 	if waiting || enough {
 		return
@@ -50,11 +49,11 @@ func (d *delegations) collect(life context.Context, l *logOf) {
 }
 
 // launch sends the next batch, and reports whether it has. While others are under way, it sends only one that
-// is full, or for which a caller waits.
+// is full, or has an operation for which a caller waits.
 func (d *delegations) launch(l *logOf) bool {
 	d.mu.Lock()
 	_, enough := l.log.Unsent()
-	if l.ended || l.log.Flying() > 0 && !enough && l.waiters == 0 {
+	if l.ended || l.log.Flying() > 0 && !enough && l.wanted <= l.log.Sent() {
 		d.mu.Unlock()
 		return false
 	}
@@ -86,7 +85,7 @@ func (d *delegations) fly(life context.Context, l *logOf, x *delegation.Batch) {
 			if d.acknowledge(life, l, x, &done) {
 				return
 			}
-			d.awaitMove(life, l)
+			d.awaitTurn(life, l, x)
 			continue
 		case errors.Is(err, posix.EREMOTE):
 			d.lose(l, "the session expired")
@@ -106,16 +105,21 @@ func (d *delegations) isOver(l *logOf) bool {
 	return l.ended
 }
 
-// awaitMove waits for the answer to an earlier batch.
-func (d *delegations) awaitMove(life context.Context, l *logOf) {
-	d.mu.Lock()
-	moved := l.moved
-	d.mu.Unlock()
+// awaitTurn waits for the answers to the batches before one that has overtaken them.
+func (d *delegations) awaitTurn(life context.Context, l *logOf, x *delegation.Batch) {
 	ctx, cancel := context.WithTimeout(life, batchAgain)
 	defer cancel()
-	select {
-	case <-moved:
-	case <-ctx.Done():
+	for ctx.Err() == nil {
+		d.mu.Lock()
+		moved, due := l.moved, l.ended || l.log.Acknowledged()+1 >= x.First
+		d.mu.Unlock()
+		if due {
+			return
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+		}
 	}
 }
 
@@ -130,9 +134,7 @@ func (d *delegations) acknowledge(life context.Context, l *logOf, x *delegation.
 	d.journal.Acknowledge(idOf(l), l.log.Acknowledged())
 	over = l.log.Landed(x)
 	d.release(ops)
-	if slices.ContainsFunc(ops, func(o delegation.Op) bool { return o.Return != 0 }) || l.log.Len() == 0 {
-		d.freed.Add(1)
-	}
+	d.noteReleased(l)
 	if len(ops) > 0 {
 		l.oldest = time.Now()
 		close(l.moved)

@@ -31,16 +31,20 @@ func (d *distant) Call(ctx context.Context, to multicast.ProcessID, request []by
 	return answer, err
 }
 
-// distantClient is a client in a region of a wide-area network.
-func distantClient(t *testing.T, n *clienttest.Network, region topology.Region) *client.Client {
-	d := &distant{n, region, map[multicast.ProcessID]topology.Region{}}
+func newDistant(n *clienttest.Network, from topology.Region) *distant {
+	d := &distant{n, from, map[multicast.ProcessID]topology.Region{}}
 	for _, p := range n.Plan.Partitions {
 		for _, r := range p.Replicas {
 			d.regions[r.Process] = r.Region
 		}
 	}
+	return d
+}
+
+// distantClient is a client in a region of a wide-area network.
+func distantClient(t *testing.T, n *clienttest.Network, region topology.Region) *client.Client {
 	cfg := n.Config(region)
-	cfg.Caller = d
+	cfg.Caller = newDistant(n, region)
 	c, err := client.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })

@@ -1,6 +1,9 @@
 package delegate
 
-import "github.com/globalfs/globalfs/internal/delegation"
+import (
+	"github.com/globalfs/globalfs/internal/delegation"
+	"github.com/globalfs/globalfs/internal/posix"
+)
 
 // MaxFlights bounds the batches under way.
 const MaxFlights = 4
@@ -23,6 +26,9 @@ func (l *Log) inFlight() (n int) {
 	}
 	return n
 }
+
+// Sent returns the number of the newest operation that is, or was, in a batch.
+func (l *Log) Sent() uint64 { return l.Acknowledged() + uint64(l.inFlight()) }
 
 // take returns the number of the operations from ops[from] on that a batch has room for.
 func (l *Log) take(from int) (n int) {
@@ -58,9 +64,12 @@ func (l *Log) Acknowledge(d *delegation.Done) (done []delegation.Op, on bool) {
 	if d.Next > l.first {
 		n = min(int(d.Next-l.first), l.inFlight())
 	}
-	for _, p := range l.ops[:n] {
+	for i, p := range l.ops[:n] {
 		done = append(done, p.Op)
 		l.bytes -= p.size
+		if l.forget(p.inos, l.first+uint64(i)) {
+			l.released++
+		}
 	}
 	rest := make([]pending, len(l.ops)-n, max(2*(len(l.ops)-n), 64))
 	copy(rest, l.ops[n:])
@@ -74,6 +83,18 @@ func (l *Log) Acknowledge(d *delegation.Done) (done []delegation.Op, on bool) {
 		n -= landed
 	}
 	return done, !d.Stopped
+}
+
+// forget drops what is known of the inodes of an acknowledged operation, and reports whether the client does
+// not answer for all of them.
+func (l *Log) forget(inos []posix.Ino, number uint64) (released bool) {
+	for _, ino := range inos {
+		if l.newest[ino] == number {
+			delete(l.newest, ino)
+		}
+		released = released || !l.Covers(ino)
+	}
+	return released
 }
 
 // Landed reports whether all operations of a batch are acknowledged: otherwise it is sent again.

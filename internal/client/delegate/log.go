@@ -46,12 +46,16 @@ type Log struct {
 	restored bool // the copy does not have the changes of ops
 
 	unknown map[posix.Ino]bool // directories that were returned before the answer to their making came
+
+	newest   map[posix.Ino]uint64 // the newest operation of ops that may have changed an inode
+	released uint64
 }
 
 // pending is an operation that is not acknowledged.
 type pending struct {
 	delegation.Op
 	size int
+	inos []posix.Ino // that it may have changed
 }
 
 // New makes an empty log.
@@ -65,7 +69,7 @@ func New(cfg Config) (*Log, error) {
 		return nil, err
 	}
 	t.Begin(cfg.Session, cfg.Number)
-	return &Log{cfg: cfg, machine: m, table: t, first: 1, unknown: map[posix.Ino]bool{}}, nil
+	return &Log{cfg: cfg, machine: m, table: t, first: 1, unknown: map[posix.Ino]bool{}, newest: map[posix.Ino]uint64{}}, nil
 }
 
 // Session returns the session of the log.
@@ -98,11 +102,18 @@ func (l *Log) Covers(ino posix.Ino) bool {
 	return l.table.Covers(l.cfg.Session, meta.Object{Ino: ino, IsDir: meta.IsDir(l.machine, ino)})
 }
 
-// Knows reports whether an operation that is not acknowledged may have changed an inode: a replica may not
-// have its state.
-func (l *Log) Knows(ino posix.Ino) bool {
-	return len(l.ops) > 0 && (l.restored || meta.Has(l.machine, ino))
+// Newest returns the number of the newest operation that is not acknowledged and may have changed an inode:
+// a replica may not have its state. 0: there is none.
+func (l *Log) Newest(ino posix.Ino) uint64 {
+	if l.restored && len(l.ops) > 0 {
+		return l.Last()
+	}
+	return l.newest[ino]
 }
+
+// Released returns a number that grows when the client ceases to answer for an inode, and with the
+// acknowledgement of an operation on an inode for which it does not answer any more.
+func (l *Log) Released() uint64 { return l.released }
 
 // Query answers a query of covered objects; false: a replica must be asked.
 func (l *Log) Query(c *meta.Command) (r meta.Result, ok bool) {
@@ -151,8 +162,10 @@ const (
 func (l *Log) Update(c *meta.Command) (r meta.Result, outcome Outcome) {
 	op := delegation.Op{Command: *c}
 	op.Command.Data, op.Command.Blocks = bytes.Clone(c.Data), slices.Clone(c.Blocks) // the caller reuses them
+	touched := meta.Touched(l.machine, c)
+	holds := l.table.Len()
 	switch {
-	case !l.table.CoversAll(l.cfg.Session, meta.Touched(l.machine, c)):
+	case !l.table.CoversAll(l.cfg.Session, touched):
 		return r, Uncovered
 	case c.Op == meta.OpMknod:
 		number, ok := l.table.NextNumber(l.cfg.Session, c.Ino)
@@ -169,16 +182,29 @@ func (l *Log) Update(c *meta.Command) (r meta.Result, outcome Outcome) {
 		return r, Refused
 	}
 	l.table.Save()
-	l.append(op, &r)
+	if l.table.Len() < holds { // it has removed a directory
+		l.released++
+	}
+	inos := make([]posix.Ino, 0, len(touched)+1)
+	for _, o := range touched {
+		inos = append(inos, o.Ino)
+	}
+	if made := r.Attr.Ino; made != 0 {
+		inos = append(inos, made)
+	}
+	l.append(op, &r, inos...)
 	return r, Logged
 }
 
-func (l *Log) append(op delegation.Op, r *meta.Result) {
+func (l *Log) append(op delegation.Op, r *meta.Result, inos ...posix.Ino) {
 	if l.cfg.Record != nil {
 		l.cfg.Record(l.Last()+1, &op, r)
 	}
-	p := pending{Op: op, size: opCost + len(op.Command.Data) + len(op.Command.Name) + len(op.Command.NewName) + 24*len(op.Command.Blocks)}
+	p := pending{Op: op, inos: inos, size: opCost + len(op.Command.Data) + len(op.Command.Name) + len(op.Command.NewName) + 24*len(op.Command.Blocks)}
 	l.ops = append(l.ops, p)
+	for _, ino := range inos {
+		l.newest[ino] = l.Last()
+	}
 	l.bytes += p.size
 	l.changes++
 }
@@ -205,7 +231,8 @@ func (l *Log) Return(dirs []posix.Ino) {
 		}
 		op := delegation.Op{Return: dir}
 		_, _ = l.table.Execute(l.machine, delegation.Place{Session: l.cfg.Session}, &op)
-		l.append(op, &meta.Result{})
+		l.append(op, &meta.Result{}, dir)
+		l.released++
 	}
 }
 
