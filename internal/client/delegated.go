@@ -29,8 +29,8 @@ func (r *router) Query(ctx context.Context, cmd *meta.Command, to route.Target) 
 	if err != nil || d.freed.Load() == freed {
 		return a, err
 	}
-	// The answer may be older than changes of inodes that the client owned until a moment ago. Once all changes
-	// from before the query are acknowledged, replicas answer with them.
+	// The answer may be older than changes of inodes that the client owned until a moment ago. Once all
+	// changes from before the query are acknowledged, replicas answer with them.
 	if err := d.await(ctx, before); err != nil {
 		return a, err
 	}

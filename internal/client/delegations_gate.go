@@ -56,8 +56,8 @@ func (g *gate) count() uint64 {
 	return g.turns
 }
 
-// enter waits for the end of a request that concerns an update. entered is false if a request was begun or has
-// ended since count has returned turns: the caller looks again whether the update is for a log.
+// enter waits for the end of a request that concerns an update. entered is false if a request was begun or
+// has ended since count has returned turns: the caller looks again whether the update is for a log.
 func (g *gate) enter(ctx context.Context, t *touch, turns uint64) (entered bool, err error) {
 	err = g.wait(ctx, func() bool { return g.asked == 0 || !t.concerns(g.asked) }, func() {
 		if entered = g.turns == turns; entered {

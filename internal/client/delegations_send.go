@@ -30,7 +30,8 @@ func (d *delegations) send(life context.Context, l *logOf) {
 	}
 }
 
-// collect waits for more operations, unless a caller waits for one that is not sent, or there are enough for a batch.
+// collect waits for more operations, unless a caller waits for one that is not sent, or there are enough
+// for a batch.
 func (d *delegations) collect(life context.Context, l *logOf) {
 	d.mu.Lock()
 	_, enough := l.log.Unsent()

@@ -13,10 +13,10 @@ import (
 // asked are acknowledged: those of all logs if it is not for a log, otherwise those of the other logs. It
 // waits for nothing that is appended later, however much that is.
 //
-// Each wait ends if the servers answer. The batches of a log are sent by the goroutines of the log, which wait
-// for the network only: not for other logs, the gate, the kernel or its notices. So callers that wait for the
-// logs of each other's partitions both go on, and so does a caller whose request has the lock of a directory
-// for which the kernel is to take in a notice.
+// Each wait ends if the servers answer. The batches of a log are sent by the goroutines of the log, which
+// wait for the network only: not for other logs, the gate, the kernel or its notices. So callers that wait
+// for the logs of each other's partitions both go on. So does a caller whose request has the lock of a
+// directory for which the kernel is to take in a notice.
 
 // end is the newest operation of a log at some time.
 type end struct {

@@ -13,8 +13,8 @@
 //	    all of its operations are acknowledged: operations have numbers, and are executed once and in their
 //	    order. A batch that arrives before an earlier one is not executed.
 //	L3  A return is an operation of the log. From its append on the client answers nothing from the copy of
-//	    this directory. Before it asks a replica about an inode, the caller waits until the newest operation on
-//	    this inode is acknowledged (Newest).
+//	    this directory. Before it asks a replica about an inode, the caller waits until the newest operation
+//	    on this inode is acknowledged (Newest).
 //	L4  If the partition stops the log, or the session has ended, all operations that are not acknowledged are
 //	    lost. The client reports them. It begins another log, which ends all grants of the session.
 //	L5  The log and the copy are bounded (IsFull, IsLarge).
