@@ -40,7 +40,7 @@ type mountFlags struct {
 	takeOver     bool
 	mkdir        bool
 	supervised   bool
-	delegate     bool
+	delegate     string
 	output       string
 	scraped      string
 	profiler     string
@@ -79,6 +79,9 @@ directory of the tree. You can also give all flags as mount options: -o region=e
 			if err := command.CheckChoices(cmd); err != nil {
 				return err
 			}
+			if !cmd.Flags().Changed("delegate") && (f.sync || f.linearizable) {
+				f.delegate = delegateNone
+			}
 			return f.run(cmd, args)
 		},
 	}
@@ -101,7 +104,9 @@ directory of the tree. You can also give all flags as mount options: -o region=e
 	flags.Var(&f.memory, "memory-cache", "size limit of the cache for blocks in memory")
 	flags.BoolVar(&f.linearizable, "linearizable", false, "linearizable reads: each read observes all operations that completed before it on any mount")
 	flags.BoolVar(&f.sync, "sync", false, "order each write before it is answered, instead of at close, fsync or after 0.2s (always so with --linearizable, and with --supervise outside of directories that --delegate holds)")
-	flags.BoolVar(&f.delegate, "delegate", false, "hold directories in which only this mount works exclusively, and answer changes in them before the servers have ordered them; fsync and 'globalfs sync' wait for the order; if the process of the mount dies, another one orders what was answered (not with --sync and --linearizable)")
+	flags.StringVar(&f.delegate, "delegate", delegateNear, "hold directories in which only this mount works exclusively, and answer changes in them before the servers have ordered them; fsync and 'globalfs sync' wait for the order; if the process of the mount dies, another one orders what was answered. near: directories with all replicas in the region of this machine; all: also far and global ones; none: each change waits for its order, as always with --sync, with --linearizable and with a certificate without --root")
+	flags.Lookup("delegate").NoOptDefVal = delegateAll
+	command.Choice(cmd, flags, "delegate", delegateNear, delegateAll, delegateNone)
 	flags.BoolVar(&f.supervised, "supervise", false, "start another process for the mount if the one that serves it dies; needs Linux 6.9")
 	flags.StringVar(&f.logFile, "log-file", "", "log of the process in the background (default: /var/log/globalfs.log, or of other users than root ~/.local/state/globalfs/mount.log)")
 	flags.StringVar(&f.output, "output", "text", "text or json: the result when the tree can be used")
@@ -110,6 +115,13 @@ directory of the tree. You can also give all flags as mount options: -o region=e
 	flags.StringVar(&f.profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
 	return cmd
 }
+
+// Values of --delegate.
+const (
+	delegateNear = "near"
+	delegateAll  = "all"
+	delegateNone = "none"
+)
 
 // Values of --cache-dir that are no directories.
 const (
@@ -188,7 +200,7 @@ func (f *mountFlags) check(ctx context.Context, servers []string, dir string) er
 	if f.soft && f.hard {
 		return command.UsageError(errors.New("--soft and --hard: choose one"))
 	}
-	if f.delegate && (f.sync || f.linearizable) {
+	if f.delegate != delegateNone && (f.sync || f.linearizable) {
 		return command.UsageError(errors.New("--delegate answers changes before they are ordered: it cannot be used with --sync or --linearizable"))
 	}
 	if f.cacheDir != "" && int64(f.cacheSize) < diskcache.MinBytes {

@@ -179,7 +179,10 @@ func (f *mountFlags) goOn(ctx context.Context, a *daemon.Access, at place, keepe
 			return nil, nil, err
 		}
 	}
-	if f.delegate {
+	if f.readOnly || a.IsBound() {
+		f.delegate = delegateNone
+	}
+	if f.delegate != delegateNone {
 		l, err := f.startLog(a, at, keeper, logger)
 		if err == nil {
 			before.journal, err = client.OpenJournal(l.Memory)
@@ -190,7 +193,7 @@ func (f *mountFlags) goOn(ctx context.Context, a *daemon.Access, at place, keepe
 		case keeper != nil && handed != nil: // there may be changes in the log
 			return nil, nil, err
 		default:
-			f.delegate = false
+			f.delegate = delegateNone
 			logger.Warn("this mount holds no directories: no process can hold the log of its changes", "error", err)
 		}
 	}
@@ -281,7 +284,7 @@ func (f *mountFlags) client(ctx context.Context, a *daemon.Access, before predec
 		return err
 	}
 	c, err := a.Client(daemon.ClientConfig{
-		Region: region, CacheBytes: int(f.memory), Disk: disk, DiskFar: f.cacheDir == cacheAuto, Objects: objects, Linearizable: f.linearizable, Hard: f.hard, CacheNames: true, Delegate: f.delegate, Journal: before.journal, Resume: before.state, Timeout: f.timeout,
+		Region: region, CacheBytes: int(f.memory), Disk: disk, DiskFar: f.cacheDir == cacheAuto, Objects: objects, Linearizable: f.linearizable, Hard: f.hard, CacheNames: true, Delegate: f.delegate != delegateNone, Near: f.delegate == delegateNear, Journal: before.journal, Resume: before.state, Timeout: f.timeout,
 	})
 	if err != nil {
 		return nil, nil, errors.Join(command.InputError(err), closeStores())

@@ -145,6 +145,11 @@ func (a *Access) Name() string { return a.known.now.Load().spec.Name }
 // Region returns the region of the server that answered first, usually the nearest.
 func (a *Access) Region() topology.Region { return a.region }
 
+// IsBound reports whether the certificate of this process does not speak for all users, root included.
+func (a *Access) IsBound() bool {
+	return a.network.Credentials != nil && !a.network.Credentials.Identity().Authority.Root()
+}
+
 // delegating reports whether a client may hold directories of a partition.
 func (a *Access) delegating(partition uint16) bool {
 	all := a.delegates.Load()
@@ -174,6 +179,7 @@ type ClientConfig struct {
 	Hard         bool // see client.Config, like
 	CacheNames   bool
 	Delegate     bool
+	Near         bool // with Delegate: only of partitions with all replicas in the client's region
 	Journal      client.Journal // client.Config.Journal
 	Resume       *client.State
 	Timeout      time.Duration
@@ -185,9 +191,13 @@ func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 	if !slices.Contains(plan.Regions, cfg.Region) {
 		return nil, fmt.Errorf("cluster %q: %w", a.Name(), topology.NoRegion(cfg.Region, plan.Regions))
 	}
+	delegating := a.delegating
+	if cfg.Near {
+		delegating = func(partition uint16) bool { return a.delegating(partition) && a.Cluster().IsNear(partition, cfg.Region) }
+	}
 	return attach.New(attach.Config{
 		Cluster: plan, Region: cfg.Region, Caller: transport.Dial(a.network), Objects: cfg.Objects,
-		CacheBytes: cfg.CacheBytes, Disk: cfg.Disk, DiskFar: cfg.DiskFar, Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Delegating: a.delegating, Journal: cfg.Journal, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: a.cfg.Logger,
+		CacheBytes: cfg.CacheBytes, Disk: cfg.Disk, DiskFar: cfg.DiskFar, Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Delegating: delegating, Journal: cfg.Journal, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: a.cfg.Logger,
 	})
 }
 

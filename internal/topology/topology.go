@@ -152,6 +152,11 @@ func (c *Cluster) seat(p multicast.ProcessID) multicast.ProcessID {
 	return p
 }
 
+// IsNear reports whether all replicas of a partition are in a region.
+func (c *Cluster) IsNear(partition uint16, r Region) bool {
+	return int(partition) < len(c.Partitions) && !slices.ContainsFunc(c.Partitions[partition].Replicas, func(replica Replica) bool { return replica.Region != r })
+}
+
 // Server finds a server by name, nil if there is none.
 func (c *Cluster) Server(name string) *Server {
 	i := slices.IndexFunc(c.Servers, func(s Server) bool { return s.Name == name })
