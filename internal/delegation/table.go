@@ -157,7 +157,10 @@ func (t *Table) covering(o meta.Object) *grant {
 	return t.spans[o.Ino/SpanSize]
 }
 
-// Covers reports whether a session holds an object.
+// IsHeld reports whether a session holds an object.
+func (t *Table) IsHeld(o meta.Object) bool { return t.covering(o) != nil }
+
+// Covers reports whether the given session holds an object.
 func (t *Table) Covers(session uint64, o meta.Object) bool {
 	g := t.covering(o)
 	return g != nil && g.session == session

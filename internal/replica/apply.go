@@ -162,6 +162,8 @@ func (r *Replica) executeEntry(e *order.Entry, id multicast.MessageID) (a effect
 		err = r.shards.add(e.Body)
 	case e.Kind == entryRevoke:
 		err = r.delegations.executeRevoke(e.Body)
+	case e.Kind == entryRecall:
+		err = r.delegations.executeRecall(e.Body)
 	default:
 		err = fmt.Errorf("kind %d: %w", e.Kind, order.ErrVersion)
 	}

@@ -2,6 +2,8 @@ package replica
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/ask"
@@ -21,8 +23,13 @@ import (
 // RevokeAfter is the time that a client has to return a directory, by the clock of a replica.
 const RevokeAfter = 10 * time.Second
 
-// entryRevoke ends the grant of a directory.
-const entryRevoke order.Kind = 10
+const (
+	// entryRevoke ends the grant of a directory.
+	entryRevoke order.Kind = 10
+	// entryRecall recalls the directories of objects that a linearizable query reads. It is proposed only for
+	// granted directories: all replicas are of a version that knows grants.
+	entryRecall order.Kind = 12
+)
 
 // delegations are the grants, with the times of their recalls at this replica.
 type delegations struct {
@@ -32,12 +39,15 @@ type delegations struct {
 	orders    *order.Orders
 	recalled  map[posix.Ino]time.Duration // when this replica has seen the recall, or has proposed its end
 	wakeAt    time.Duration
+	// read has the objects of linearizable queries whose directories the next step recalls, with the sessions
+	// of the readers.
+	read map[posix.Ino]uint64
 }
 
 func loadDelegations(r *Replica) (delegations, error) {
 	t, err := delegation.Load(r.keys)
 	return delegations{
-		Table: t, partition: r.cfg.Partition, machine: r.machine, orders: r.orders, recalled: map[posix.Ino]time.Duration{},
+		Table: t, partition: r.cfg.Partition, machine: r.machine, orders: r.orders, recalled: map[posix.Ino]time.Duration{}, read: map[posix.Ino]uint64{},
 	}, err
 }
 
@@ -134,6 +144,56 @@ func (d *delegations) query(c *meta.Command) meta.Result {
 		return d.machine.Query(c)
 	}
 	return meta.Carry(d.machine, c, func(file posix.Ino) bool { return d.IsOf(c.Ino, file) })
+}
+
+// hides reports whether a client holds what a linearizable query reads: it may have answered changes that are
+// not ordered. Then the query must be tried again later, and the directories are recalled.
+func (d *delegations) hides(q *ask.Request, c *meta.Command) bool {
+	if !q.Fresh || d.Len() == 0 || c.Ino == 0 {
+		return false
+	}
+	read := []meta.Object{{Ino: c.Ino, IsDir: meta.IsDir(d.machine, c.Ino)}}
+	if c.Op == meta.OpLookup {
+		if child, exists := meta.EntryOf(d.machine, c.Ino, c.Name); exists {
+			read = append(read, child)
+		}
+	}
+	hidden := false
+	for _, o := range read {
+		if !d.IsHeld(o) || d.Covers(q.Session, o) {
+			continue
+		}
+		hidden = true
+		if !d.Awaits([]meta.Object{o}) {
+			d.read[o.Ino] = q.Session
+		}
+	}
+	return hidden
+}
+
+// recallRead proposes the recall of the directories that linearizable queries read.
+func (d *delegations) recallRead(now posix.Time) {
+	for _, ino := range slices.Sorted(maps.Keys(d.read)) {
+		d.orders.Propose(order.Entry{Kind: entryRecall, Body: encodeRecall(d.read[ino], ino, now)})
+	}
+	clear(d.read)
+}
+
+func encodeRecall(session uint64, ino posix.Ino, now posix.Time) []byte {
+	return varint.AppendInt(varint.AppendUint(varint.AppendUint(nil, session), ino), int64(now))
+}
+
+// executeRecall recalls the directory of an object, if it is held.
+func (d *delegations) executeRecall(body []byte) error {
+	b := varint.NewReader(body)
+	session, ino, now := b.Uint64(), posix.Ino(b.Uint64()), posix.Time(b.Int())
+	if err := b.Done(); err != nil {
+		return fmt.Errorf("recall: %w: %w", err, order.ErrVersion)
+	}
+	if o := (meta.Object{Ino: ino, IsDir: meta.IsDir(d.machine, ino)}); d.IsHeld(o) {
+		d.Recall([]meta.Object{o}, session, now)
+	}
+	return nil
 }
 
 // giveNumbers gives numbers to a session with a log.

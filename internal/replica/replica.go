@@ -214,13 +214,14 @@ func (r *Replica) maintain(out *turn.Output) {
 	r.shards.order(r.now.Mono)
 	r.endBlocked(out)
 	r.delegations.revoke(r.now.Mono)
+	r.delegations.recallRead(posix.Time(r.now.Wall))
 	out.Replies = r.watches.expire(r.now.Mono, out.Replies)
 	r.pursueReplacements()
 }
 
 // Wake returns the time of the next step that the replica needs, on Instant.Mono; 0: only after an event.
 func (r *Replica) Wake() time.Duration {
-	if r.progress.reapAgain || r.updates.resume || len(r.persists) > 0 {
+	if r.progress.reapAgain || r.updates.resume || len(r.persists) > 0 || len(r.delegations.read) > 0 {
 		return max(r.now.Mono, 1)
 	}
 	return order.Earliest(r.progress.syncAt, r.progress.commitAt, r.sessions.Wake(), r.cross.Wake(), r.queries.Wake(), r.seats.wake(), r.shards.wakeAt, r.updates.wakeAt, r.watches.wake(), r.delegations.wakeAt)
