@@ -123,7 +123,7 @@ func benchDirectory(ctx context.Context, arg string) (compare.Directory, error) 
 		return compare.Directory{}, err
 	}
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		return compare.Directory{}, fmt.Errorf("%s: no such directory: make it, or give another one", path)
+		return compare.Directory{}, fmt.Errorf("%s: no such directory: give one that exists", path)
 	}
 	d := compare.Directory{Name: name, Path: path}
 	d.Counters, d.Processes = mountCounters(ctx, path)

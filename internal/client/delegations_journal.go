@@ -97,8 +97,8 @@ func (d *delegations) record(l *logOf, number uint64, op *delegation.Op, r *meta
 
 // isFull reports whether further changes must wait. The caller holds mu. After an operation that the journal
 // has not, they wait until it is acknowledged: the next process would give them other numbers.
-func (d *delegations) isFull(l *logOf) bool {
-	return l.log.IsFull() || l.unkept > l.log.Acknowledged() || l.log.Len() > 0 && d.journal.Full()
+func (l *logOf) isFull(j *journal.Journal) bool {
+	return l.log.IsFull() || l.unkept > l.log.Acknowledged() || l.log.Len() > 0 && j.Full()
 }
 
 // restore sends what a dead process has answered. Nothing else is sent before restore returns.

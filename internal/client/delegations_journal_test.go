@@ -19,13 +19,13 @@ func TestTheJournalHasNoGap(t *testing.T) {
 	require.NoError(t, err)
 	l.log = log
 	log.Return([]posix.Ino{5})
-	require.False(t, d.isFull(l))
+	require.False(t, l.isFull(d.journal))
 	l.unkept = log.Last()
-	require.True(t, d.isFull(l))
+	require.True(t, l.isFull(d.journal))
 	log.Return([]posix.Ino{6})
 	_, sent := log.Next()
 	require.True(t, sent)
 	log.Acknowledge(&delegation.Done{Next: 2})
 	require.Equal(t, 1, log.Len())
-	require.False(t, d.isFull(l))
+	require.False(t, l.isFull(d.journal))
 }

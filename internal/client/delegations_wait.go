@@ -35,7 +35,7 @@ func (d *delegations) obstacle(l *logOf, before []end) (e end, waits bool) {
 	switch {
 	case l.log.Len() > 0 && time.Since(l.oldest) > unsentAge:
 		return end{l, l.log.Last()}, true
-	case d.isFull(l):
+	case l.isFull(d.journal):
 		return end{l, l.log.Last() - uint64(l.log.Len())/2}, true
 	}
 	for _, e := range before {
