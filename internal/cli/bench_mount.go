@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -121,9 +120,6 @@ func benchDirectory(ctx context.Context, arg string) (compare.Directory, error) 
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return compare.Directory{}, err
-	}
-	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		return compare.Directory{}, fmt.Errorf("%s: no such directory: give one that exists", path)
 	}
 	d := compare.Directory{Name: name, Path: path}
 	d.Counters, d.Processes = mountCounters(ctx, path)

@@ -179,7 +179,7 @@ type ClientConfig struct {
 	Hard         bool // see client.Config, like
 	CacheNames   bool
 	Delegate     bool
-	Near         bool // with Delegate: only of partitions with all replicas in the client's region
+	Near         bool           // with Delegate: only of partitions with all replicas in the client's region
 	Journal      client.Journal // client.Config.Journal
 	Resume       *client.State
 	Timeout      time.Duration
@@ -193,7 +193,9 @@ func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 	}
 	delegating := a.delegating
 	if cfg.Near {
-		delegating = func(partition uint16) bool { return a.delegating(partition) && a.Cluster().IsNear(partition, cfg.Region) }
+		delegating = func(partition uint16) bool {
+			return a.delegating(partition) && a.Cluster().IsNear(partition, cfg.Region)
+		}
 	}
 	return attach.New(attach.Config{
 		Cluster: plan, Region: cfg.Region, Caller: transport.Dial(a.network), Objects: cfg.Objects,
