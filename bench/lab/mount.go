@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -32,7 +33,7 @@ func newMount() *cobra.Command {
 		Short: "'globalfs bench mount' on three server processes and two mounts of this machine, beside loopback FUSE and the local disk",
 		Long: `mount starts etcd and three servers with TLS and three replicas of each partition and copies of each block, each in a process of its own, and two mounts. Then it runs
 'globalfs bench mount' with go-fuse's loopback, the first mount and the local disk, and with the given FLAGs after "--". The second mount shows when a change of
-the first one is seen. --delegate adds a third mount, with --delegate, in the same rounds: its rows are those of "held". All data is on the disk of --data-dir and is removed at the end.`,
+the first one is seen. --delegate adds a third mount, which holds directories, in the same rounds: its rows are those of "held". The other two mounts hold none then. All data is on the disk of --data-dir and is removed at the end.`,
 		Example: `  globalfs-lab mount
   globalfs-lab mount --durability os -- --measures create,stat --clients 1,8 --output json
   globalfs-lab mount --delegate -- --measures create,unlink
@@ -49,7 +50,7 @@ the first one is seen. --delegate adds a third mount, with --delegate, in the sa
 	flags.StringVar(&c.Fabric, "fabric", "auto", "of the servers: auto or off")
 	flags.IntVar(&c.Partitions, "partitions", 1, "of the region, over which directories spread")
 	flags.StringSliceVar(&f.mount, "mount-options", nil, "options of both mounts, as after 'globalfs mount -o'")
-	flags.BoolVar(&f.held, "delegate", false, "measure a mount with --delegate, too")
+	flags.BoolVar(&f.held, "delegate", false, "measure a mount that holds directories beside one that holds none")
 	flags.StringVar(&c.Program, "globalfs", "", "the globalfs program (default: that beside this program, or in PATH)")
 	flags.StringVar(&c.Etcd, "etcd", "", "the etcd program (default: that in PATH, or what deploy/deps.sh has fetched)")
 	flags.StringVar(&f.dir, "data-dir", "", "where the cluster keeps its data, deleted at the end (default: a temporary directory)")
@@ -118,17 +119,21 @@ func (f *mountFlags) mounts(ctx context.Context, c *cluster.Cluster, work string
 	for _, o := range f.mount {
 		flags = append(flags, "-o", o)
 	}
-	second, err := f.mountOf(ctx, c, filepath.Join(work, "mount-2"), flags)
+	ordered := flags
+	if f.held { // beside the third mount
+		ordered = append(slices.Clip(flags), "--delegate=none")
+	}
+	second, err := f.mountOf(ctx, c, filepath.Join(work, "mount-2"), ordered)
 	if err != nil {
 		return nil, err
 	}
-	first, err := f.mountOf(ctx, c, filepath.Join(work, "mount-1"), flags)
+	first, err := f.mountOf(ctx, c, filepath.Join(work, "mount-1"), ordered)
 	if err != nil {
 		return nil, err
 	}
 	names, dirs := []string{"globalfs"}, []string{first}
 	if f.held {
-		third, err := f.mountOf(ctx, c, filepath.Join(work, "mount-3"), append(flags, "--delegate"))
+		third, err := f.mountOf(ctx, c, filepath.Join(work, "mount-3"), append(slices.Clip(flags), "--delegate=all"))
 		if err != nil {
 			return nil, err
 		}
