@@ -107,11 +107,11 @@ func readManifests(t *testing.T) map[string][]manifest {
 		require.NoError(t, err)
 		for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
 			var m manifest
-			if err := d.Decode(&m); errors.Is(err, io.EOF) {
+			err := d.Decode(&m)
+			if errors.Is(err, io.EOF) {
 				break
-			} else {
-				require.NoError(t, err, path)
 			}
+			require.NoError(t, err, path)
 			all[filepath.Base(path)] = append(all[filepath.Base(path)], m)
 		}
 	}
