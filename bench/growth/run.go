@@ -45,10 +45,10 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// region and partition have the files.
+// The partition with the files, and its region.
 const (
+	partition uint16          = 1
 	region    topology.Region = "west"
-	partition                 = 1
 )
 
 // run is one run.

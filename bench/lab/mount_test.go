@@ -27,7 +27,7 @@ func TestMount(t *testing.T) {
 	var out, said bytes.Buffer
 	code := Main([]string{
 		"mount", "--globalfs", program(t), "--data-dir", work, "--durability", "os", "--mount-options", "timeout=20s", "--delegate", "--",
-		"--measures", "create,seen-create,seen-write", "--files", "3", "--clients", "1", "--rounds", "1", "-o", "json",
+		"--measures", "create,seen-create,seen-write", "--files", "24", "--clients", "1", "--rounds", "1", "-o", "json",
 	}, &out, &said)
 	require.Equal(t, command.ExitOK, code, said.String())
 	var rows []compare.Row
@@ -35,7 +35,7 @@ func TestMount(t *testing.T) {
 	require.Len(t, rows, 8)
 	for i, name := range []string{"loopback", "globalfs", "held", "disk", "globalfs", "held", "globalfs", "held"} {
 		require.Equal(t, name, rows[i].Directory)
-		require.Equal(t, 3, rows[i].Operations)
+		require.Equal(t, 24, rows[i].Operations)
 	}
 	require.Len(t, rows[1].CPU, 1+3) // the mount and all servers
 	require.Less(t, *rows[2].Commands, *rows[1].Commands, "the third mount has sent several changes in one command")

@@ -149,11 +149,7 @@ func TestForgottenProposalSurvives(t *testing.T) {
 	c.down[2], c.down[3] = false, false
 	waiting := c.wire[1]
 	c.wire[1] = nil
-	var heard []multicast.Frame
-	for _, f := range waiting {
-		heard = append(heard, f)
-	}
-	out := c.proc(1).step(multicast.Input{Frames: heard})
+	out := c.proc(1).step(multicast.Input{Frames: waiting})
 	require.NotEmpty(t, out.Early)
 	for _, f := range out.Early {
 		c.wire[f.Peer] = append(c.wire[f.Peer], multicast.Frame{Peer: 1, Data: f.Data})
