@@ -20,8 +20,9 @@
 //	C6  Every operation ends within Config.Timeout; with Config.Hard, when it was served or its caller's
 //	    context ends. No operation waits for space (ENOSPC) or for the repair of damaged blocks.
 //	C7  An operation may concern any number of partitions: it is executed in all of them or in none. An
-//	    operation on a partition that cannot be reached ends with ETIMEDOUT, and does not delay others. No
-//	    operation returns EXDEV.
+//	    operation on a partition that cannot be reached ends with ETIMEDOUT, and does not delay others. The
+//	    exception are changes that were answered there and are not ordered (Config.Delegate): later changes
+//	    wait for them. No operation returns EXDEV.
 //
 // # Updates of names
 //
