@@ -156,6 +156,12 @@ func (a *Access) delegating(partition uint16) bool {
 	return all != nil && slices.Contains(*all, partition)
 }
 
+// delegatesAll reports whether a client may hold directories of all partitions.
+func (a *Access) delegatesAll() bool {
+	all := a.delegates.Load()
+	return all != nil && len(*all) >= len(a.Cluster().Partitions)
+}
+
 // CheckReach returns an error if only control calls reach the servers from this process. The replicas and the
 // storage servers of such a cluster communicate in the memory of one process.
 func (a *Access) CheckReach() error {
@@ -206,6 +212,10 @@ func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 // followEvery is how often a client asks whether the cluster has changed.
 const followEvery = 10 * time.Second
 
+// followFirst is the same, in the beginning, for a client that may not hold directories of all partitions: the
+// servers may be about to start. It doubles up to followEvery.
+const followFirst = time.Second
+
 // followAtOnce is the pause before a client that needs a newer description asks for it.
 const followAtOnce = 200 * time.Millisecond
 
@@ -219,14 +229,17 @@ type Follower interface {
 // Follow keeps a client up to date with the cluster until ctx ends. Other users of a may change the known
 // description; Follow therefore compares it with the version that the client got last.
 func (a *Access) Follow(ctx context.Context, c Follower) {
-	told := uint64(0)
+	told, every := uint64(0), time.Duration(0)
 	for {
 		if now := a.known.now.Load(); now.spec.Version > told {
 			c.Update(now.cluster)
 			a.cfg.Logger.Debug("following the cluster", "version", now.spec.Version)
 			told = now.spec.Version
 		}
-		waiting, end := context.WithTimeout(ctx, followEvery/2+rand.N(followEvery))
+		if every = min(max(2*every, followFirst), followEvery); a.delegatesAll() {
+			every = followEvery
+		}
+		waiting, end := context.WithTimeout(ctx, every/2+rand.N(every))
 		select {
 		case <-waiting.Done():
 		case <-c.Outdated():

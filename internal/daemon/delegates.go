@@ -31,9 +31,9 @@ type delegates struct {
 
 // Times between two questions of the registry.
 const (
-	delegatesAgain  = time.Second      // if servers are missing
-	delegatesAnew   = 10 * time.Second // otherwise
-	delegatesAnswer = time.Second      // the patience with the registry
+	delegatesAgain  = 100 * time.Millisecond // if servers are missing
+	delegatesAnew   = 10 * time.Second       // otherwise
+	delegatesAnswer = time.Second            // the patience with the registry
 )
 
 // partitions returns the partitions of which mounts may hold directories.
