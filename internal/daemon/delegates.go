@@ -21,7 +21,7 @@ const knowsDelegations = "knows delegations"
 
 // delegates is what a server knows of the others. Its methods may be called concurrently.
 type delegates struct {
-	registry registry.Presences
+	registry registry.Presences // nil: no server says anything
 
 	mu    sync.Mutex
 	knows map[string]bool // GUARDED_BY mu; by server: its last presence has the line
@@ -54,6 +54,9 @@ func (d *delegates) partitions(ctx context.Context, plan *topology.Cluster) (ids
 
 // ask reads the presences. Without an answer all stays as it was. The caller holds mu.
 func (d *delegates) ask(ctx context.Context) {
+	if d.registry == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, delegatesAnswer)
 	defer cancel()
 	all, err := d.registry.Alive(ctx)
