@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"testing"
 	"time"
@@ -25,10 +26,10 @@ func primCastThatSuspects(suspectAfter time.Duration, checkpointMin int) Protoco
 
 func primCastWith(cfg primcast.Config) Protocol {
 	cfg.AuditEvery = 16
-	starts := 0
 	make := func(self, dead multicast.ProcessID, groups []multicast.Group, delivered multicast.Progress) (multicast.Core, error) {
-		starts++
-		cfg.Overlap = starts%4 != 0 // sometimes other than before a restart
+		start := fnv.New32a()
+		fmt.Fprint(start, self, delivered)
+		cfg.Overlap = start.Sum32()%4 != 0 // sometimes other than before a restart
 		cfg.Self, cfg.Replaces, cfg.Groups, cfg.Delivered = self, dead, groups, delivered
 		return primcast.New(cfg)
 	}
