@@ -79,12 +79,18 @@ func (d *Disk) Mount(dir string) error {
 	return nil
 }
 
+// unmountTime is the patience of Unmount with the kernel, which closes the files of a killed process.
+const unmountTime = 10 * time.Second
+
 // Unmount ends the use of the disk. Nobody may have a file of it open.
 func (d *Disk) Unmount() error {
 	if d.server == nil {
 		return nil
 	}
 	err := d.server.Unmount()
+	for began := time.Now(); err != nil && time.Since(began) < unmountTime; err = d.server.Unmount() {
+		time.Sleep(100 * time.Millisecond)
+	}
 	if err == nil {
 		d.server = nil
 	}
