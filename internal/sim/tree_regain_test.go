@@ -41,7 +41,7 @@ func TestTreeDelegationsRegain(t *testing.T) {
 // TestTreeDelegationsRegainExpire: sessions end, and clients are silent until their directories are revoked.
 func TestTreeDelegationsRegainExpire(t *testing.T) {
 	reach := treeReach{}
-	seeds(t, 40, func(seed uint64) error {
+	seeds(t, 120, func(seed uint64) error {
 		h := newTreeHolders()
 		h.silent, h.regains = true, true
 		setup := treeSetup{holders: h}
