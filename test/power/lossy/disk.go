@@ -12,6 +12,7 @@
 package lossy
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -19,6 +20,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/globalfs/globalfs/internal/pause"
 )
 
 // Disk is a disk that can be mounted, lose power, and be mounted again.
@@ -89,7 +92,9 @@ func (d *Disk) Unmount() error {
 	}
 	err := d.server.Unmount()
 	for began := time.Now(); err != nil && time.Since(began) < unmountTime; err = d.server.Unmount() {
-		time.Sleep(100 * time.Millisecond)
+		if pause.For(context.Background(), unmountTime/100) != nil {
+			break
+		}
 	}
 	if err == nil {
 		d.server = nil
