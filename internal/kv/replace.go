@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/syndtr/goleveldb/leveldb/storage"
+
 	"github.com/globalfs/globalfs/internal/durable"
 )
 
@@ -95,14 +97,26 @@ func (l *level) replace(fill Fill) (err error) {
 	return durable.SyncDir(filepath.Dir(l.dir))
 }
 
-// takePlace puts the complete content that Replace has left beside the store in dir into its place.
+// takePlace puts the complete content that Replace has left beside the store in dir into its place. It fails
+// if another process has the store open: that one may be filling the content.
 func takePlace(dir string) error {
-	if err := os.RemoveAll(dir + filling); err != nil {
+	unfinished, err := exists(dir + filling)
+	complete, err2 := exists(dir + filled)
+	if err = errors.Join(err, err2); err != nil || !unfinished && !complete {
 		return err
 	}
-	if _, err := os.Stat(dir + filled); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
+	if there, err := exists(dir); err != nil {
+		return err
+	} else if there {
+		files, err := storage.OpenFile(dir, false) // locks
+		if err != nil {
+			return openError(dir, err)
+		}
+		if err := files.Close(); err != nil {
+			return err
+		}
+	}
+	if err := os.RemoveAll(dir + filling); err != nil || !complete {
 		return err
 	}
 	if err := os.RemoveAll(dir); err != nil {
@@ -112,4 +126,12 @@ func takePlace(dir string) error {
 		return err
 	}
 	return durable.SyncDir(filepath.Dir(dir))
+}
+
+func exists(path string) (bool, error) {
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }

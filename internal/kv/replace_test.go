@@ -101,6 +101,29 @@ func TestReplaceInterrupted(t *testing.T) {
 	}
 }
 
+// Another process that opens the store, which is in use, takes no replacement away.
+func TestReplaceWhileItIsOpen(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	s, err := Open(dir, Options{})
+	require.NoError(t, err)
+	s.Set([]byte("a"), []byte("old"))
+	require.NoError(t, s.Commit(true))
+	opens := func(set func(key, value []byte) error) error {
+		_, err := Open(dir, Options{})
+		require.ErrorContains(t, err, "another process has it open")
+		return filledWith("b", nil)(set)
+	}
+	require.NoError(t, s.Replace(opens))
+	_, err = Open(dir, Options{})
+	require.ErrorContains(t, err, "another process has it open")
+	require.Equal(t, "a=old ", contents(s))
+	require.NoError(t, s.Close())
+	s, err = Open(dir, Options{})
+	require.NoError(t, err)
+	require.Equal(t, "b=new ", contents(s))
+	require.NoError(t, s.Close())
+}
+
 // A large store is filled with a bounded part in memory: it is committed in batches.
 func TestReplaceIsBounded(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
