@@ -23,10 +23,11 @@ const knowsDelegations = "knows delegations"
 type delegates struct {
 	registry registry.Presences // nil: no server says anything
 
-	mu    sync.Mutex
-	knows map[string]bool // GUARDED_BY mu; by server: its last presence has the line
-	asked time.Time       // GUARDED_BY mu
-	whole bool            // GUARDED_BY mu; all partitions had all servers then
+	mu     sync.Mutex
+	knows  map[string]bool // GUARDED_BY mu; by server: its last presence has the line
+	asked  time.Time       // GUARDED_BY mu
+	whole  bool            // GUARDED_BY mu; all partitions had all servers then
+	asking bool            // GUARDED_BY mu; a caller waits for the registry
 }
 
 // Times between two questions of the registry.
@@ -36,7 +37,8 @@ const (
 	delegatesAnswer = time.Second            // the patience with the registry
 )
 
-// partitions returns the partitions of which mounts may hold directories.
+// partitions returns the partitions of which mounts may hold directories. One caller at a time asks the
+// registry; the others get what is known.
 func (d *delegates) partitions(ctx context.Context, plan *topology.Cluster) (ids []uint16) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -52,15 +54,19 @@ func (d *delegates) partitions(ctx context.Context, plan *topology.Cluster) (ids
 	return ids
 }
 
-// ask reads the presences. Without an answer all stays as it was. The caller holds mu.
+// ask reads the presences. Without an answer all stays as it was. The caller holds mu, which ask releases
+// while it waits for the registry.
 func (d *delegates) ask(ctx context.Context) {
-	if d.registry == nil {
+	if d.registry == nil || d.asking {
 		return
 	}
+	d.asking = true
+	d.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, delegatesAnswer)
 	defer cancel()
 	all, err := d.registry.Alive(ctx)
-	d.asked = time.Now()
+	d.mu.Lock()
+	d.asking, d.asked = false, time.Now()
 	if err != nil {
 		return
 	}
