@@ -153,7 +153,7 @@ flood: ## how much a hostile machine with a narrow certificate slows a mount, fo
 durability: ## durability sync beside os: on three emulated disks (tmpfs, 0.5 ms a sync), then on this machine's disk
 	go build -tags slowdisk -o bin/globalfs-slow ./cmd/globalfs
 	go run ./cmd/globalfs-lab geo --settings loopback,loopback-sync --regions west --datacenters 3 --duration 700ms --globalfs bin/globalfs-slow --data-dir /dev/shm
-	go run ./cmd/globalfs-lab geo --settings loopback,loopback-sync --regions west --datacenters 3 --duration 700ms
+	go run ./cmd/globalfs-lab geo --settings loopback,loopback-sync --regions west --datacenters 3 --duration 700ms --globalfs bin/globalfs
 
 .PHONY: cluster
 cluster: ## the real commands on a cluster of processes; chaos for CHAOS_SHORT=2m, and a region that dies

@@ -67,15 +67,15 @@ func (c *Config) start(ctx context.Context, setting string) (_ *stage, err error
 	case EmbeddedWAN:
 		err = s.embedded(ctx, cfg, "--wan")
 	case Loopback:
-		err = s.processes(ctx, cfg)
+		err = s.processes(ctx, cfg, c.Mount)
 	case LoopbackSync:
 		cfg.Durability = "sync"
-		err = s.processes(ctx, cfg)
+		err = s.processes(ctx, cfg, c.Mount)
 	case Lab:
 		if err := s.laboratory(&cfg); err != nil {
 			return nil, err
 		}
-		err = s.processes(ctx, cfg)
+		err = s.processes(ctx, cfg, c.Mount)
 	}
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func mountHost(r topology.Region) string { return "mount-" + string(r) }
 
 // processes starts a cluster and a mount in each region. Without delays all regions are alike, and only the
 // first is measured.
-func (s *stage) processes(ctx context.Context, cfg cluster.Config) error {
+func (s *stage) processes(ctx context.Context, cfg cluster.Config, flags []string) error {
 	c, err := cluster.Start(ctx, cfg)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (s *stage) processes(ctx context.Context, cfg cluster.Config) error {
 	}
 	s.servers = append(s.servers, c.Etcd)
 	for i, r := range cfg.Regions {
-		m, err := c.Mount(ctx, r, mountHost(r), filepath.Join(cfg.Dir, "mnt-"+string(r)))
+		m, err := c.Mount(ctx, r, mountHost(r), filepath.Join(cfg.Dir, "mnt-"+string(r)), flags...)
 		if err != nil {
 			return err
 		}

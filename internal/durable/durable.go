@@ -1,4 +1,5 @@
-// Package durable replaces small files so that a crash, of the process or of the machine, leaves the old or
+// Package durable makes files survive a loss of power. It syncs the data of a file and the names of a
+// directory. It replaces small files so that a crash, of the process or of the machine, leaves the old or
 // the new content.
 package durable
 

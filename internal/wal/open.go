@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/globalfs/globalfs/internal/durable"
 )
 
 const (
@@ -187,5 +189,5 @@ func (l *Log) dropForGood(numbers []uint64) error {
 			return err
 		}
 	}
-	return syncDir(l.dir)
+	return durable.SyncDir(l.dir)
 }

@@ -10,6 +10,8 @@ import (
 	"iter"
 	"os"
 	"slices"
+
+	"github.com/globalfs/globalfs/internal/durable"
 )
 
 // Durability is the kind of failure that an acknowledged batch survives.
@@ -47,6 +49,12 @@ type file interface {
 
 // opener opens a segment for writing.
 type opener func(path string, flag int) (file, error)
+
+// osFile is a file of the operating system.
+type osFile struct{ *os.File }
+
+// SyncData makes the bytes and the length of the file durable, but not its times.
+func (f osFile) SyncData() error { return durable.SyncData(f.File) }
 
 func openFile(path string, flag int) (file, error) {
 	f, err := os.OpenFile(path, flag, 0o600)
@@ -287,7 +295,7 @@ func (l *Log) create(path string, content []byte) (file, error) {
 		return nil, err
 	}
 	if _, err = f.WriteAt(content, 0); err == nil {
-		err = errors.Join(f.SyncData(), syncDir(l.dir))
+		err = errors.Join(f.SyncData(), durable.SyncDir(l.dir))
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(path))

@@ -40,6 +40,7 @@ const floodPhase = 15 * time.Second
 
 var (
 	floodPhases  = flag.Int("flood.phases", 8, "phases of each kind; 8 are two minutes of attack")
+	floodMount   = flag.String("flood.mount", "", "a flag of the measured mount, such as --delegate=none")
 	floodProfile = flag.String("flood.profile", "", "directory for CPU profiles of the servers under attack")
 )
 
@@ -49,7 +50,7 @@ func TestAFlood(t *testing.T) {
 	c := startWith(t, Config{Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2, Profiled: *floodProfile != ""})
 	_, err := c.Run(t.Context(), "certs", "client", "bound", "--dir", c.Certs(), "--uids", "1000", "--gids", "1000")
 	require.NoError(t, err)
-	west := filepath.Join(c.mountWith(t, c.only(t, "client-mount")), "west")
+	west := filepath.Join(c.mountWith(t, c.only(t, "client-mount"), strings.Fields(*floodMount)...), "west")
 	require.NoError(t, os.Mkdir(filepath.Join(west, "open"), 0o777))
 	require.NoError(t, os.Chmod(filepath.Join(west, "open"), 0o777))
 	mine := filepath.Join(west, "mine")

@@ -186,7 +186,7 @@ func (a *appender) sync() error {
 	if a.file == nil {
 		return nil
 	}
-	if err := unix.Fdatasync(int(a.file.Fd())); err != nil {
+	if err := durable.SyncData(a.file); err != nil {
 		a.broken = true
 		err = fmt.Errorf("sync %s: %w", a.file.Name(), err)
 		if a.noSync {
@@ -224,7 +224,7 @@ func (a *appender) forget(segment uint32) {
 // and a later sync would not report it. So each call fails from then on, until the store is opened again.
 func (a *appender) syncLeft() error {
 	for len(a.left) > 0 {
-		if err := unix.Fdatasync(int(a.left[0].Fd())); err != nil {
+		if err := durable.SyncData(a.left[0]); err != nil {
 			a.lost = fmt.Errorf("sync %s: %w", a.left[0].Name(), err)
 		}
 		_ = a.left[0].Close()
