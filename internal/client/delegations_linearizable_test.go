@@ -65,3 +65,19 @@ func TestLinearizableReadsRecall(t *testing.T) {
 		c.Release(f.Ino)
 	})
 }
+
+// A query of locks is linearizable in each mount. It recalls the directory of the file, and waits for that.
+func TestQueriesOfLocksRecall(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c, other := delegating(t, n), n.Client(t, west)
+		dir := makeDir(t, c, posix.Root, "d")
+		f := create(t, c, dir.Ino, "f")
+		require.NoError(t, c.Persist(t.Context(), dir.Ino))
+		write(t, c, f.Ino, 0, []byte("new"))
+		_, held, err := other.Locked(t.Context(), client.LockRequest{Ino: f.Ino, End: 9, Write: true})
+		require.NoError(t, err)
+		require.False(t, held)
+		require.EqualValues(t, 1, c.Holding().Recalls)
+		c.Release(f.Ino)
+	})
+}

@@ -86,7 +86,15 @@ func (r *Router) search(ctx context.Context, to Target, try func(p *partition) (
 		if err != nil {
 			return Answer{Partition: to.partition}, err
 		}
-		return try(p)
+		for pace := (Backoff{}); ; {
+			a, err := try(p)
+			if err != posix.EHELD || !to.fresh {
+				return a, err
+			}
+			if err := pace.Rest(ctx); err != nil { // another client holds it, and is asked to return it
+				return a, err
+			}
+		}
 	}
 	at, err := r.At(to.ino)
 	if err != nil && !r.learn(ctx, at) {
