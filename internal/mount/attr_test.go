@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -60,10 +61,13 @@ func TestAttributes(t *testing.T) {
 		st = m.stat(t, "f")
 		require.Equal(t, [2]int64{at, at + 1}, [2]int64{unix.TimespecToNsec(st.Atim), unix.TimespecToNsec(st.Mtim)})
 	}
-	require.NoError(t, os.Symlink("f", m.path("s")))
-	target, err := os.Readlink(m.path("s"))
-	require.NoError(t, err)
-	require.Equal(t, "f", target)
+	for _, want := range []string{"f", strings.Repeat("long/", 100), strings.Repeat("x", unix.PathMax-1)} {
+		require.NoError(t, os.Symlink(want, m.path("s")))
+		target, err := os.Readlink(m.path("s"))
+		require.NoError(t, err)
+		require.Equal(t, want, target)
+		require.NoError(t, os.Remove(m.path("s")))
+	}
 	require.NoError(t, unix.Mkfifo(m.path("p"), 0o600))
 	require.NoError(t, unix.Mknod(m.path("c"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))))
 	require.EqualValues(t, unix.Mkdev(1, 3), m.stat(t, "c").Rdev)

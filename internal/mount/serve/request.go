@@ -53,6 +53,9 @@ func (r *request) target() uint64 { return uint64At(r.raw, inHeaderSize) }
 // maxFixed bounds an answer without its part of variable length, in bytes.
 const maxFixed = 512
 
+// maxPath is the length of the longest target of a symbolic link, in bytes (PATH_MAX).
+const maxPath = 4096
+
 // room returns the maximum length of the answer, in bytes.
 func (r *request) room() int {
 	switch r.op() {
@@ -60,6 +63,8 @@ func (r *request) room() int {
 		return maxFixed + int(uint32At(r.raw, inHeaderSize+16))
 	case opGetXattr, opListXattr:
 		return maxFixed + int(uint32At(r.raw, inHeaderSize))
+	case opReadlink:
+		return maxFixed + maxPath
 	case opIoctl:
 		return maxFixed + int(uint32At(r.raw, inHeaderSize+28))
 	}

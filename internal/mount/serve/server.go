@@ -114,8 +114,16 @@ func (s *server) write(r *request, answer []byte) {
 	} else {
 		r.content = nil
 	}
-	if err := s.conn.write(answer, r.content); err != nil && !errors.Is(err, unix.ENOENT) { // its program is gone
-		s.logger.Debug("the kernel refuses an answer", "operation", r.op(), "inode", r.node(), "error", err)
+	err := s.conn.write(answer, r.content)
+	if err == nil || errors.Is(err, unix.ENOENT) { // its program is gone
+		return
+	}
+	s.logger.Error("the kernel refuses an answer: the program gets an I/O error", "operation", operationName(int(r.op())), "inode", r.node(), "error", err)
+	code := -int32(unix.EIO)
+	failed := binary.NativeEndian.AppendUint32(nil, outHeaderSize)
+	failed = binary.NativeEndian.AppendUint32(failed, uint32(code))
+	if err := s.conn.write(binary.NativeEndian.AppendUint64(failed, r.unique())); err != nil && !errors.Is(err, unix.ENOENT) {
+		s.logger.Error("the kernel refuses an error: the program waits until it is killed", "error", err)
 	}
 }
 
