@@ -32,9 +32,13 @@ func ApplyNumbered(m *Machine, c *Command, counter uint64, number posix.Ino) Res
 	return m.Apply(c, counter)
 }
 
-// TouchedHere is Touched for a command of several partitions.
+// TouchedHere is Touched for a command of several partitions. One that the permissions refuse here touches
+// nothing.
 func TouchedHere(m *Machine, c *Command, parties []uint16) []Object {
-	_, wanted := m.ballot(c, parties)
+	v, wanted := m.ballot(c, parties)
+	if v.code == posix.EACCES || v.code == posix.EPERM {
+		return nil
+	}
 	return objectsOf(m, wanted)
 }
 

@@ -257,8 +257,11 @@ func (r *Replica) change(c *meta.Command) (meta.Result, error) {
 		plain(&made)
 		update = &made
 	}
-	if r.delegations.recall(update) {
+	switch waits, refused := r.delegations.recall(update); {
+	case waits:
 		return meta.Result{Code: posix.EHELD}, nil
+	case refused != posix.OK:
+		return meta.Result{Code: refused}, nil
 	}
 	result := r.machine.Apply(update, r.cross.Count())
 	if c.Op == meta.OpDelegate {

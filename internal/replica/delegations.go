@@ -82,9 +82,20 @@ func (d *delegations) isRecalled(c *meta.Command) bool {
 	return d.Len() > 0 && d.Awaits(meta.Touched(d.machine, c))
 }
 
-// recall reports whether an update at its place of the order must wait, and recalls the directories.
-func (d *delegations) recall(c *meta.Command) bool {
-	return !d.IsIdle() && d.Recall(meta.Touched(d.machine, c), c.Session, c.Time)
+// recall reports whether an update at its place of the order must wait, and recalls the directories. An update
+// that the permissions refuse recalls nothing: it is before the changes of the holder that are not ordered.
+func (d *delegations) recall(c *meta.Command) (waits bool, refused posix.Code) {
+	if d.IsIdle() {
+		return false, posix.OK
+	}
+	touched := meta.Touched(d.machine, c)
+	if refused = meta.Refused(d.machine, c); refused != posix.OK {
+		if !slices.ContainsFunc(touched, d.IsHeld) {
+			return false, posix.OK // its execution refuses it
+		}
+		return false, refused
+	}
+	return d.Recall(touched, c.Session, c.Time), posix.OK
 }
 
 // recallHere is recall for a command of several partitions.

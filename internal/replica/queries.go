@@ -28,11 +28,11 @@ func (r *Replica) execute(q *reads.Query, replies []turn.Call) []turn.Call {
 		r.persists = append(r.persists, r.replyTo(&q.Request, q.Call.Token, ask.Answered, nil))
 		return replies
 	}
-	if r.delegations.hides(&q.Request, &q.Command) {
-		held := meta.Result{Code: posix.EHELD}
-		return append(replies, r.replyTo(&q.Request, q.Call.Token, ask.Answered, held.Append(nil)))
-	}
 	result := r.delegations.query(r.holdBlocks(&q.Command))
+	if result.Code != posix.EACCES && r.delegations.hides(&q.Request, &q.Command) {
+		result = meta.Result{Code: posix.EHELD}
+		return append(replies, r.replyTo(&q.Request, q.Call.Token, ask.Answered, result.Append(nil)))
+	}
 	if q.Command.Op == meta.OpGarbage && result.Code == posix.OK {
 		r.garbage(&q.Command, &result)
 	}
