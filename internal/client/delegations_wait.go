@@ -108,6 +108,21 @@ func (d *delegations) drain(ctx context.Context) error {
 	return d.await(ctx, d.ends(noPartition))
 }
 
+// persist is drain, and asks for an answer that tells that the operations are on disk. An operation that was
+// sent before has no such answer: the caller asks the replicas then (route.Router.Persist).
+func (d *delegations) persist(ctx context.Context) error {
+	if d.isIdle() {
+		return nil
+	}
+	all := d.ends(noPartition)
+	d.mu.Lock()
+	for _, e := range all {
+		e.log.onDisk = max(e.log.onDisk, e.number)
+	}
+	d.mu.Unlock()
+	return d.await(ctx, all)
+}
+
 // yield returns the directories that an update touches which is not for a log, and drains all logs.
 func (d *delegations) yield(ctx context.Context, cmd *meta.Command) error {
 	if d.isIdle() {

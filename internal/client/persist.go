@@ -84,13 +84,16 @@ func (c *Persister) GiveBack(ctx context.Context) error {
 func (c *Persister) persist(ctx context.Context, partitions []uint16) error {
 	ctx, cancel := c.router.Operation(ctx)
 	defer cancel()
-	if err := c.router.delegations.drain(ctx); err != nil {
+	seen := c.router.SeenOf(partitions...) // later changes of others need not be waited for
+	if err := c.router.delegations.persist(ctx); err != nil {
 		return c.outcome(err)
 	}
 	g, waiting := errgroup.WithContext(ctx)
-	g.Go(func() error { return c.router.Persist(waiting, partitions) })
+	g.Go(func() error { return c.router.Persist(waiting, seen) })
 	for _, s := range c.blocks.stores.All() {
-		g.Go(func() error { return c.blocks.persist(waiting, func() error { return s.sync(waiting) }) })
+		if !s.isSynced() {
+			g.Go(func() error { return c.blocks.persist(waiting, func() error { return s.sync(waiting) }) })
+		}
 	}
 	return c.outcome(g.Wait())
 }
@@ -108,6 +111,9 @@ func (w *written) Put(ctx context.Context, b block.Block) error {
 	w.puts.Add(1)
 	return err
 }
+
+// isSynced reports whether all blocks that were put survive a loss of power.
+func (w *written) isSynced() bool { return w.synced.Load() >= w.puts.Load() }
 
 // sync returns when all blocks that were put survive a loss of power.
 func (w *written) sync(ctx context.Context) error {
