@@ -88,7 +88,7 @@ func (d *delegations) fly(life context.Context, l *logOf, x *delegation.Batch, c
 		switch {
 		case err == nil:
 			if done.OnDisk != 0 {
-				d.router.OnDisk(l.id, a.Seen.History, done.OnDisk)
+				route.OnDisk(d.router, l.id, a.Seen.History, done.OnDisk)
 			}
 			if d.acknowledge(life, l, x, &done) {
 				return

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/posix"
 )
@@ -64,7 +65,7 @@ func (c *Persister) LossesOf(ino posix.Ino) uint64 { return c.router.Losses() + 
 
 // Drain returns when all changes that were answered are ordered.
 func (c *Persister) Drain(ctx context.Context) error {
-	return c.outcome(c.router.delegations.drain(ctx))
+	return c.outcome(c.router.delegations.drain(ctx, false))
 }
 
 // Delegates reports whether the client may hold inodes exclusively.
@@ -84,8 +85,11 @@ func (c *Persister) GiveBack(ctx context.Context) error {
 func (c *Persister) persist(ctx context.Context, partitions []uint16) error {
 	ctx, cancel := c.router.Operation(ctx)
 	defer cancel()
-	seen := c.router.SeenOf(partitions...) // later changes of others need not be waited for
-	if err := c.router.delegations.persist(ctx); err != nil {
+	seen := make(map[uint16]ask.Seen, len(partitions)) // later changes of others need not be waited for
+	for _, id := range partitions {
+		seen[id] = c.router.Seen(id)
+	}
+	if err := c.router.delegations.drain(ctx, true); err != nil {
 		return c.outcome(err)
 	}
 	g, waiting := errgroup.WithContext(ctx)

@@ -93,8 +93,8 @@ type Done struct {
 	Next    uint64     // the operation of the log to be executed next
 	Stopped bool       // the log is not executed any more:
 	Code    posix.Code // the operation Next has this outcome; OK: its objects are not covered
-	// OnDisk is a place of the partition's order: the disks of a majority of the replicas have everything up to
-	// it. 0: not known. The recorded answer to a repeated batch does not have it.
+	// OnDisk is a place of the partition's order: the disks of a majority of the replicas have everything up
+	// to it. 0: not known. The recorded answer to a repeated batch does not have it.
 	OnDisk uint64
 }
 

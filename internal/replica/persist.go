@@ -34,13 +34,11 @@ func (r *Replica) persist(out *turn.Output) {
 // wantsDisk reports whether an update is to be on the disks of a majority before it is executed.
 func wantsDisk(c *meta.Command) bool { return c.Op == meta.OpBatch && c.Flags&meta.OnDisk != 0 }
 
-// tellDisk returns the answer to a batch whose entry is durable, and is being executed.
-func (r *Replica) tellDisk(result meta.Result) []byte {
-	done, err := delegation.DecodeDone(result.Data)
-	if err != nil { // of a client that may not have a log
-		return result.Append(nil)
+// tellDisk returns the answer to a batch whose entry is durable, and is executed at a place.
+func tellDisk(result meta.Result, place uint64) []byte {
+	if done, err := delegation.DecodeDone(result.Data); err == nil { // otherwise the client may not have a log
+		done.OnDisk = place
+		result.Data = done.Append(nil)
 	}
-	done.OnDisk = r.cross.Count()
-	result.Data = done.Append(nil)
 	return result.Append(nil)
 }

@@ -96,25 +96,16 @@ func (r *Router) Losses() (n uint64) {
 	return n
 }
 
-// SeenOf returns what the client has seen of the given partitions, for Persist.
-func (r *Router) SeenOf(partitions ...uint16) map[uint16]ask.Seen {
-	seen := make(map[uint16]ask.Seen, len(partitions))
-	for _, id := range partitions {
-		seen[id] = r.net.clock.of(id)
-	}
-	return seen
-}
-
 // OnDisk records that a majority of the replicas of a partition has on disk everything up to a place of a
 // history: the answer to an update says so.
-func (r *Router) OnDisk(partition uint16, history, place uint64) {
+func OnDisk(r *Router, partition uint16, history, place uint64) {
 	if p, err := r.partition(partition); err == nil {
 		p.durable.confirm(ask.Seen{History: history, Count: place})
 	}
 }
 
 // Persist returns once a majority of the replicas of each partition has on disk all answered updates of this
-// client, and what the client had seen of some partitions (SeenOf). EIO if a partition does not have them any
+// client, and what the client had seen of some partitions. EIO if a partition does not have them any
 // more. It asks only for what is not known to be on disk.
 func (r *Router) Persist(ctx context.Context, seen map[uint16]ask.Seen) error {
 	var missing []func(ctx context.Context) error
