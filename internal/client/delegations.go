@@ -107,6 +107,7 @@ type logOf struct {
 	work    chan struct{} // has room for one token: there is something to send
 	waiters int           // GUARDED_BY delegations.mu; callers that wait for the log
 	wanted  uint64        // GUARDED_BY delegations.mu; the newest operation for which a caller waits, or has waited
+	onDisk  uint64        // GUARDED_BY delegations.mu; the newest operation that a caller wants on disk, or has wanted
 	hurry   chan struct{} // has room for one token: a caller waits
 	asking  int           // GUARDED_BY delegations.mu; directories that are being made, or of which the outcome is not known
 	ended   bool          // GUARDED_BY delegations.mu

@@ -59,6 +59,10 @@ func (d *delegations) launch(l *logOf) bool {
 		return false
 	}
 	x, ok := l.log.Next()
+	c := meta.Command{Op: meta.OpBatch}
+	if x.First <= l.onDisk && l.onDisk < x.First+uint64(len(x.Ops)) {
+		c.Flags = meta.OnDisk // this covers the batches before, too
+	}
 	d.mu.Unlock()
 	if !ok {
 		return false
@@ -66,15 +70,15 @@ func (d *delegations) launch(l *logOf) bool {
 	begun := make(chan struct{})
 	d.router.Go(func(life context.Context) {
 		close(begun)
-		d.fly(life, l, &x)
+		d.fly(life, l, &x, c)
 	})
 	<-begun // the batches set out in their order
 	return true
 }
 
-// fly sends a batch until all of its operations are acknowledged, or the log has ended.
-func (d *delegations) fly(life context.Context, l *logOf, x *delegation.Batch) {
-	c := meta.Command{Op: meta.OpBatch, Data: x.Append(nil)}
+// fly sends a batch with a command until all of its operations are acknowledged, or the log has ended.
+func (d *delegations) fly(life context.Context, l *logOf, x *delegation.Batch, c meta.Command) {
+	c.Data = x.Append(nil)
 	for life.Err() == nil && !d.isOver(l) {
 		a, err := d.router.Update(life, &c, route.Partition(l.id).Under(l.log.Session()))
 		var done delegation.Done
@@ -83,6 +87,9 @@ func (d *delegations) fly(life context.Context, l *logOf, x *delegation.Batch) {
 		}
 		switch {
 		case err == nil:
+			if done.OnDisk != 0 {
+				route.OnDisk(d.router, l.id, a.Seen.History, done.OnDisk)
+			}
 			if d.acknowledge(life, l, x, &done) {
 				return
 			}

@@ -100,12 +100,22 @@ func (d *delegations) await(ctx context.Context, all []end) error {
 	return nil
 }
 
-// drain returns when all operations that are in logs now are acknowledged, or lost.
-func (d *delegations) drain(ctx context.Context) error {
+// drain returns when all operations that are in logs now are acknowledged, or lost. With onDisk it asks for
+// an answer that tells that they are on disk. An operation that was sent before has no such answer: the
+// caller asks the replicas then (route.Router.Persist).
+func (d *delegations) drain(ctx context.Context, onDisk bool) error {
 	if d.isIdle() {
 		return nil
 	}
-	return d.await(ctx, d.ends(noPartition))
+	all := d.ends(noPartition)
+	if onDisk {
+		d.mu.Lock()
+		for _, e := range all {
+			e.log.onDisk = max(e.log.onDisk, e.number)
+		}
+		d.mu.Unlock()
+	}
+	return d.await(ctx, all)
 }
 
 // yield returns the directories that an update touches which is not for a log, and drains all logs.
@@ -121,7 +131,7 @@ func (d *delegations) yield(ctx context.Context, cmd *meta.Command) error {
 		}
 	}
 	d.mu.Unlock()
-	return d.drain(ctx)
+	return d.drain(ctx, false)
 }
 
 // giveBack appends returns to a log. The caller holds mu.
@@ -156,5 +166,5 @@ func (d *delegations) giveBackAll(ctx context.Context) error {
 		d.giveBack(l, l.log.Dirs())
 	}
 	d.mu.Unlock()
-	return d.drain(ctx)
+	return d.drain(ctx, false)
 }

@@ -50,8 +50,11 @@ func (n *Names) Lookup(ctx context.Context, dir posix.Ino, name string) (posix.A
 			return a, nil
 		}
 	}
-	ctx, cancel := n.router.Operation(ctx)
-	defer cancel()
+	if !n.router.delegations.covers(dir) { // otherwise the log answers
+		var cancel context.CancelFunc
+		ctx, cancel = n.router.Operation(ctx)
+		defer cancel()
+	}
 	found, err := n.look(ctx, Name{dir, name})
 	return found.child, n.outcome(err)
 }

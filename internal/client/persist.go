@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/posix"
 )
@@ -64,7 +65,7 @@ func (c *Persister) LossesOf(ino posix.Ino) uint64 { return c.router.Losses() + 
 
 // Drain returns when all changes that were answered are ordered.
 func (c *Persister) Drain(ctx context.Context) error {
-	return c.outcome(c.router.delegations.drain(ctx))
+	return c.outcome(c.router.delegations.drain(ctx, false))
 }
 
 // Delegates reports whether the client may hold inodes exclusively.
@@ -84,13 +85,19 @@ func (c *Persister) GiveBack(ctx context.Context) error {
 func (c *Persister) persist(ctx context.Context, partitions []uint16) error {
 	ctx, cancel := c.router.Operation(ctx)
 	defer cancel()
-	if err := c.router.delegations.drain(ctx); err != nil {
+	seen := make(map[uint16]ask.Seen, len(partitions)) // later changes of others need not be waited for
+	for _, id := range partitions {
+		seen[id] = c.router.Seen(id)
+	}
+	if err := c.router.delegations.drain(ctx, true); err != nil {
 		return c.outcome(err)
 	}
 	g, waiting := errgroup.WithContext(ctx)
-	g.Go(func() error { return c.router.Persist(waiting, partitions) })
+	g.Go(func() error { return c.router.Persist(waiting, seen) })
 	for _, s := range c.blocks.stores.All() {
-		g.Go(func() error { return c.blocks.persist(waiting, func() error { return s.sync(waiting) }) })
+		if !s.isSynced() {
+			g.Go(func() error { return c.blocks.persist(waiting, func() error { return s.sync(waiting) }) })
+		}
 	}
 	return c.outcome(g.Wait())
 }
@@ -108,6 +115,9 @@ func (w *written) Put(ctx context.Context, b block.Block) error {
 	w.puts.Add(1)
 	return err
 }
+
+// isSynced reports whether all blocks that were put survive a loss of power.
+func (w *written) isSynced() bool { return w.synced.Load() >= w.puts.Load() }
 
 // sync returns when all blocks that were put survive a loss of power.
 func (w *written) sync(ctx context.Context) error {

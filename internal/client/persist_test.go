@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"crypto/rand"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -121,5 +122,31 @@ func TestPersistAfterResumeSyncsBlocks(t *testing.T) {
 		require.NotZero(t, synced)
 		require.NoError(t, c.Persist(t.Context(), f))
 		require.Equal(t, synced, s.syncs.Load(), "nothing is new")
+	})
+}
+
+// The batch with what Persist waits for in a held directory says that it is on disk: no replica is asked for
+// that. If the operations were sent before, a majority is asked.
+func TestPersistOfAHeldDirectory(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c := delegating(t, n)
+		all := n.Processes(0, west)
+		dir := makeDir(t, c, posix.Root, "d")
+		require.NoError(t, c.Persist(t.Context(), dir.Ino))
+		synctest.Wait()
+		for range 3 {
+			f := create(t, c, dir.Ino, rand.Text()).Ino
+			write(t, c, f, 0, []byte("content"))
+			calls, ordered := n.Calls(all...), n.Ordered(0)
+			require.NoError(t, c.Persist(t.Context(), f))
+			synctest.Wait()
+			require.Equal(t, ordered+1, n.Ordered(0))
+			require.Equal(t, calls+1, n.Calls(all...), "of the batch")
+		}
+		create(t, c, dir.Ino, "drained")
+		require.NoError(t, c.Drain(t.Context()))
+		calls := n.Calls(all...)
+		require.NoError(t, c.Persist(t.Context(), dir.Ino))
+		require.GreaterOrEqual(t, n.Calls(all...), calls+2)
 	})
 }

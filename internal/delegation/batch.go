@@ -93,12 +93,19 @@ type Done struct {
 	Next    uint64     // the operation of the log to be executed next
 	Stopped bool       // the log is not executed any more:
 	Code    posix.Code // the operation Next has this outcome; OK: its objects are not covered
+	// OnDisk is a place of the partition's order: the disks of a majority of the replicas have everything up
+	// to it. 0: not known. The recorded answer to a repeated batch does not have it.
+	OnDisk uint64
 }
 
 // Append appends the encoding of d.
 func (d *Done) Append(b []byte) []byte {
 	b = varint.AppendUint(varint.AppendUint(b, d.Next), varint.Bit(d.Stopped))
-	return append(b, byte(d.Code))
+	b = append(b, byte(d.Code))
+	if d.OnDisk != 0 {
+		b = varint.AppendUint(b, d.OnDisk)
+	}
+	return b
 }
 
 // DecodeDone reads an answer that Append has written. It ignores further bytes: a newer replica may send
@@ -106,6 +113,9 @@ func (d *Done) Append(b []byte) []byte {
 func DecodeDone(b []byte) (Done, error) {
 	r := varint.NewReader(b)
 	d := Done{Next: r.Uint64(), Stopped: r.Uint(1) == 1, Code: posix.Code(r.Uint8())}
+	if r.Len() > 0 {
+		d.OnDisk = r.Uint64()
+	}
 	if r.Err() != nil {
 		return Done{}, fmt.Errorf("answer to a batch: %w", r.Err())
 	}

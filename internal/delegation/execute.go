@@ -46,8 +46,16 @@ func (t *Table) Execute(m *meta.Machine, at Place, o *Op) (r meta.Result, covere
 		t.Revoke(at.Session, o.Return)
 		return meta.Result{}, true
 	}
+	if !t.CoversAll(at.Session, meta.Touched(m, &o.Command)) {
+		return r, false
+	}
+	return t.ExecuteCovered(m, at, o)
+}
+
+// ExecuteCovered is Execute of a command of which the caller has found that the session holds all objects.
+func (t *Table) ExecuteCovered(m *meta.Machine, at Place, o *Op) (r meta.Result, covered bool) {
 	c := o.Command // not changed: it may be executed again
-	if !t.CoversAll(at.Session, meta.Touched(m, &c)) || !t.mayExecute(m, at.Session, &c) {
+	if !t.mayExecute(m, at.Session, &c) {
 		return r, false
 	}
 	c.Session, c.Horizon = at.Session, at.Horizon

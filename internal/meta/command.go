@@ -93,6 +93,7 @@ const (
 	LockFlock                            // Lock: the whole file, apart from the ranges of fcntl
 	TellDir                              // Mknod, Unlink, Rmdir, Link, Rename of one partition: the result has the directory and Others, too
 	TellRights                           // Extents: the result has the rights to read the blocks, too, if the client is bound
+	OnDisk                               // Batch: ordered with multicast.Message.Durable; the answer tells the place
 )
 
 // Fields of Command.Attr that SetAttr sets. Unset times are left alone; SetMtimeNow and

@@ -45,13 +45,23 @@ func TouchedHere(m *Machine, c *Command, parties []uint16) []Object {
 func objectsOf(m *Machine, wanted holdSet) (all []Object) {
 	for i := range wanted {
 		h := &wanted[i]
-		if h.name == "" && h.exclusive == 0 && h.shared == onWay {
+		if h.name == "" && h.exclusive == 0 && h.shared == onWay || hasObject(all, h.ino) {
 			continue
 		}
 		n, code := m.inode(h.ino)
 		all = append(all, Object{Ino: h.ino, IsDir: code == posix.OK && n.Mode.IsDir()})
 	}
 	return all
+}
+
+// hasObject reports whether all has an inode. Commands touch few objects.
+func hasObject(all []Object, ino posix.Ino) bool {
+	for i := range all {
+		if all[i].Ino == ino {
+			return true
+		}
+	}
+	return false
 }
 
 // EntryOf returns the inode of a name in a directory, if the name exists.

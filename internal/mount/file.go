@@ -145,7 +145,9 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte
 		f.notices.forget(ino(&in.InHeader))
 	}
 	if err == nil && in.Flags&unix.O_DSYNC != 0 { // is a part of O_SYNC
-		if err := f.persister.fsync(cancel, &in.InHeader, descriptor{number: in.Fh}); err != nil {
+		ctx, end := f.waits.reading(cancel)
+		defer end()
+		if err := f.persister.fsync(ctx, &in.InHeader, descriptor{number: in.Fh}); err != nil {
 			return 0, status(err)
 		}
 	}

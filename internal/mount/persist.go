@@ -22,7 +22,7 @@ func (f *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status
 	if err := f.written.settle(ctx, ino(&in.InHeader)); err != nil {
 		return status(err)
 	}
-	err := f.persister.fsync(cancel, &in.InHeader, descriptor{number: in.Fh})
+	err := f.persister.fsync(ctx, &in.InHeader, descriptor{number: in.Fh})
 	if lost := f.written.settleHandle(ctx, ino(&in.InHeader), in.Fh); lost != nil {
 		err = lost
 	}
@@ -31,7 +31,9 @@ func (f *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status
 
 // FsyncDir is Fsync of a directory.
 func (f *fileSystem) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
-	return status(f.persister.fsync(cancel, &in.InHeader, descriptor{number: in.Fh, directory: true}))
+	ctx, end := f.waits.reading(cancel)
+	defer end()
+	return status(f.persister.fsync(ctx, &in.InHeader, descriptor{number: in.Fh, directory: true}))
 }
 
 // persister makes the servers write to their disks. It knows the descriptors that got an error for a possible
@@ -39,7 +41,6 @@ func (f *fileSystem) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Sta
 // its open that concerns its file or directory; and the mount gets it once for each loss.
 type persister struct {
 	client *client.Client
-	waits  *waits
 
 	mu   sync.Mutex
 	told map[descriptor]uint64 // GUARDED_BY mu; losses that the descriptor need not report any more, if any; of other processes, too
@@ -51,9 +52,7 @@ type descriptor struct {
 	directory bool
 }
 
-func (p *persister) fsync(cancel <-chan struct{}, h *fuse.InHeader, d descriptor) error {
-	ctx, end := p.waits.reading(cancel)
-	defer end()
+func (p *persister) fsync(ctx context.Context, h *fuse.InHeader, d descriptor) error {
 	err := p.client.Persist(ctx, ino(h))
 	if p.tell(d, p.client.LossesOf(ino(h))) {
 		return posix.EIO

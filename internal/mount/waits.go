@@ -2,6 +2,7 @@ package mount
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -79,20 +80,44 @@ const resent = 1 << 63
 
 // after is a context that ends a while after cancel is closed.
 func after(parent context.Context, cancel <-chan struct{}, while time.Duration) (ctx context.Context, end context.CancelFunc) {
-	ctx, end = context.WithCancel(parent)
-	go func() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-cancel:
-		}
-		timer := time.NewTimer(while)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-			end()
-		}
-	}()
-	return ctx, end
+	p := &patient{cancel: cancel, while: while}
+	p.Context, p.end = context.WithCancel(parent)
+	return p, p.end
+}
+
+// patient is the context of a request. Most requests are answered from memory: only a request that waits
+// needs the goroutine that waits for cancel.
+type patient struct {
+	context.Context
+	end    context.CancelFunc
+	cancel <-chan struct{}
+	while  time.Duration
+	once   sync.Once
+}
+
+// Done implements context.Context.
+func (p *patient) Done() <-chan struct{} {
+	p.once.Do(func() { go p.watch() })
+	return p.Context.Done()
+}
+
+// Err implements context.Context.
+func (p *patient) Err() error {
+	p.once.Do(func() { go p.watch() })
+	return p.Context.Err()
+}
+
+func (p *patient) watch() {
+	select {
+	case <-p.Context.Done():
+		return
+	case <-p.cancel:
+	}
+	timer := time.NewTimer(p.while)
+	defer timer.Stop()
+	select {
+	case <-p.Context.Done():
+	case <-timer.C:
+		p.end()
+	}
 }

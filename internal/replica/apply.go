@@ -234,6 +234,9 @@ func (r *Replica) applyUpdate(q *ask.Request, from *ask.Client, e *order.Entry) 
 	r.cross.Observe(q.Vector)
 	answer := result.Append(nil)
 	r.sessions.Record(u, answer)
+	if e.Durable && wantsDisk(&c) {
+		answer = tellDisk(result, r.cross.Count())
+	}
 	return effect{outcome: ask.Answered, result: answer, session: q.Session}, nil
 }
 

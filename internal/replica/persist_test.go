@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/delegation"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -68,4 +69,44 @@ func TestPersistOfWhatIsLost(t *testing.T) {
 	f.mono += 2 * ask.DoubtAfter
 	replies := f.step()
 	require.Equal(t, ask.Unseen, replies[waiting].Status)
+}
+
+// A batch that is to be on disk is ordered as a durable message, and the answer of its execution tells the
+// place. A repeated batch gets the recorded answer, which does not tell it; nor does the answer to another
+// batch.
+func TestABatchOnDisk(t *testing.T) {
+	f := newFixture(t)
+	f.open(7)
+	batch := func(flags uint32) meta.Command {
+		x := delegation.Batch{Log: 1, First: 1}
+		return meta.Command{Op: meta.OpBatch, Flags: flags, Data: x.Append(nil)}
+	}
+	for i, flags := range []uint32{meta.OnDisk, 0} {
+		c := batch(flags)
+		q := ask.Request{Kind: ask.Update, Session: 7, Seq: uint64(i + 1), Done: uint64(i), Command: c.Append(nil)}
+		f.hold = true
+		require.Empty(t, f.step(q))
+		require.Len(t, f.kept, 1)
+		require.Equal(t, flags != 0, f.kept[0].Durable)
+		f.hold = false
+		place := placeOnDisk(t, f.step()[f.token])
+		if flags != 0 {
+			require.Equal(t, f.count(), place)
+		} else {
+			require.Zero(t, place)
+		}
+		require.Zero(t, placeOnDisk(t, f.one(q)), "it is repeated")
+	}
+}
+
+// placeOnDisk is the place that the answer to a batch tells.
+func placeOnDisk(t *testing.T, reply ask.Reply) uint64 {
+	t.Helper()
+	require.Equal(t, ask.Answered, reply.Status)
+	result, err := meta.DecodeResult(reply.Result)
+	require.NoError(t, err)
+	done, err := delegation.DecodeDone(result.Data)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, done.Next)
+	return done.OnDisk
 }

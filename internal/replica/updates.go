@@ -187,7 +187,7 @@ func (r *Replica) propose(u update, out *turn.Output) {
 		out.Replies = r.replyAll(u.tokens, ask.Refused, []byte(err.Error()), out.Replies)
 		return
 	}
-	e := order.Entry{Kind: entryRequest, Body: encodeRequest(u.call)}
+	e := order.Entry{Kind: entryRequest, Body: encodeRequest(u.call), Durable: wantsDisk(&u.command)}
 	r.updates.proposed[r.orders.Propose(e)] = &u
 	r.updates.charge(&u, 1)
 	if u.name() != (session.Name{}) {

@@ -255,7 +255,11 @@ func (h *holder) fly(log *delegate.Log, history *logHistory, x delegation.Batch)
 	if h.log != log {
 		return // lost meanwhile
 	}
-	h.send(meta.Command{Op: meta.OpBatch, Data: x.Append(nil)}, nil, func(m meta.Result, known bool) {
+	command := meta.Command{Op: meta.OpBatch, Data: x.Append(nil)}
+	if x.First%2 == 0 {
+		command.Flags = meta.OnDisk // replicas record the same answer with it, and without
+	}
+	h.send(command, nil, func(m meta.Result, known bool) {
 		if h.log != log {
 			h.flush()
 			return

@@ -174,7 +174,7 @@ func (l *Log) Update(c *meta.Command) (r meta.Result, outcome Outcome) {
 		}
 		op.Command.Child = number
 	}
-	r, covered := l.table.Execute(l.machine, delegation.Place{Session: l.cfg.Session}, &op)
+	r, covered := l.table.ExecuteCovered(l.machine, delegation.Place{Session: l.cfg.Session}, &op)
 	switch {
 	case !covered:
 		return r, Uncovered

@@ -50,7 +50,7 @@ func (d *durable) target(seen ask.Seen) (target ask.Seen, ok bool) {
 	return target, !target.IsZero() && !(d.onDisk.History == target.History && d.onDisk.Count >= target.Count)
 }
 
-// confirm records that a majority has target on disk.
+// confirm records that a majority has target on disk. What it has of an earlier history counts no more.
 func (d *durable) confirm(target ask.Seen) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -96,26 +96,33 @@ func (r *Router) Losses() (n uint64) {
 	return n
 }
 
-// Persist returns once a majority of the replicas of each partition has on disk all answered updates of this
-// client, and all that the client has seen of the given partitions. EIO if a partition does not have them any
-// more.
-func (r *Router) Persist(ctx context.Context, seen []uint16) error {
-	ctx, cancel := r.Operation(ctx)
-	defer cancel()
-	all := map[uint16]bool{}
-	for _, id := range seen {
-		all[id] = true
+// OnDisk records that a majority of the replicas of a partition has on disk everything up to a place of a
+// history: the answer to an update says so.
+func OnDisk(r *Router, partition uint16, history, place uint64) {
+	if p, err := r.partition(partition); err == nil {
+		p.durable.confirm(ask.Seen{History: history, Count: place})
 	}
-	g, asking := errgroup.WithContext(ctx)
+}
+
+// Persist returns once a majority of the replicas of each partition has on disk all answered updates of this
+// client, and what the client had seen of some partitions. EIO if a partition does not have them any
+// more. It asks only for what is not known to be on disk.
+func (r *Router) Persist(ctx context.Context, seen map[uint16]ask.Seen) error {
+	var missing []func(ctx context.Context) error
 	for _, p := range r.partitions.All() {
 		p.durable.losses(p.net.clock.of(p.id))
-		var also ask.Seen
-		if all[p.id] {
-			also = p.net.clock.of(p.id)
+		if target, some := p.durable.target(seen[p.id]); some {
+			missing = append(missing, func(ctx context.Context) error { return p.persist(ctx, target) })
 		}
-		if target, missing := p.durable.target(also); missing {
-			g.Go(func() error { return p.persist(asking, target) })
-		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	ctx, cancel := r.Operation(ctx)
+	defer cancel()
+	g, asking := errgroup.WithContext(ctx)
+	for _, ask := range missing {
+		g.Go(func() error { return ask(asking) })
 	}
 	return r.Outcome(g.Wait())
 }
