@@ -142,3 +142,12 @@ func (r *replicas) failed(i int, c class, why error) {
 		}
 	}
 }
+
+// avoidServer puts the replicas on a server last for a while, for all requests.
+func (r *replicas) avoidServer(server string) {
+	for i := range r.all {
+		if r.all[i].Server == server {
+			r.failed(i, ordering, errHangs)
+		}
+	}
+}
