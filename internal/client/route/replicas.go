@@ -151,3 +151,11 @@ func (r *replicas) avoidServer(server string) {
 		}
 	}
 }
+
+// avoidServer puts the replicas on a server that hangs last for a while, in all partitions: otherwise each
+// partition would wait for the server.
+func avoidServer(partitions []*partition, server string) {
+	for _, p := range partitions {
+		p.replicas.Load().avoidServer(server)
+	}
+}

@@ -56,7 +56,7 @@ type lifetime struct {
 // the first command, unless there are sessions.
 func New(cfg Config, from *State) (*Router, error) {
 	r := &Router{cfg: cfg, net: &exchanger{caller: cfg.Caller, notices: cfg.Notices, tickets: newTickets(maxYoung)}, hints: newHints(), outdated: make(chan struct{}, 1)}
-	r.net.hangs = r.avoidServer
+	r.net.hangs = func(server string) { avoidServer(r.partitions.All(), server) }
 	r.setCluster(cfg.Cluster)
 	if err := r.adopt(from); err != nil {
 		return nil, err
@@ -125,14 +125,6 @@ func (r *Router) Close(ctx context.Context) {
 		}
 	}
 	all.Wait()
-}
-
-// avoidServer puts the replicas on a server that hangs last for a while, in all partitions: each partition would
-// have to find out otherwise.
-func (r *Router) avoidServer(server string) {
-	for _, p := range r.partitions.All() {
-		p.replicas.Load().avoidServer(server)
-	}
 }
 
 // Operation bounds an operation that consists of several calls as if it were one (C6).
