@@ -104,8 +104,8 @@ type Sealer interface {
 	Gave(vector, tag []byte) bool
 }
 
-// Keys is a Sealer with fixed keys. The first key makes the tags, and all keys verify them. Keys without a
-// key give empty tags, and accept every vector: such a cluster does not verify its clients.
+// Keys is a Sealer with fixed keys. The first key makes the tags, and all keys verify them. An empty Keys
+// makes empty tags and accepts every vector: such a cluster does not verify its clients.
 type Keys [][]byte
 
 // Seal returns the tag of an encoded vector.

@@ -26,7 +26,7 @@ import (
 // maxProblems bounds the problems of a report.
 const maxProblems = 100
 
-// Report says what was found in a backup.
+// Report is the result of reading a backup.
 type Report struct {
 	ID       string   `json:"id"`
 	Blocks   uint64   `json:"blocks"`            // that the restored files name
@@ -315,7 +315,7 @@ func (x *opened) install(plan *topology.Cluster, added []topology.Addition, name
 	return durable.WriteFile(filepath.Join(dir, mark.File), []byte(x.ID+"\n"))
 }
 
-// uninstall removes what an install that has failed has left: the directory was empty. The mark goes last.
+// uninstall removes the files of a failed install: the directory was empty. The mark goes last.
 func (x *opened) uninstall(dir string, mark Mark) (err error) {
 	for _, p := range x.manifest.Partitions {
 		err = errors.Join(err, os.RemoveAll(partitionDir(dir, p.ID)))

@@ -42,8 +42,7 @@ func (r *certsReport) say(cmd *cobra.Command, files identity.Files, state, whose
 	return err
 }
 
-// reporting runs a command, and prints in JSON the certificates that it has made, also if it fails after
-// some.
+// reporting runs a command, and prints in JSON the certificates that it has made, also those before an error.
 func (r *certsReport) reporting(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		err := run(cmd, args)

@@ -80,14 +80,14 @@ func (f *duFlags) run(cmd *cobra.Command, paths []string, show func(io.Writer, [
 		w.region = regionOf
 	}
 	stop := showProgress(cmd.Context(), cmd.ErrOrStderr(), func(context.Context) progress.State {
-		return progress.State{Doing: "summing up", Unit: "inodes", Done: w.seen.Load()}
+		return progress.State{Doing: "summing up", Unit: "inodes", Done: w.inodes.Load()}
 	})
 	found := []*usage{}
 	var errs []error
 	for _, path := range paths {
 		u, err := w.of(cmd.Context(), path)
 		if cmd.Context().Err() != nil {
-			err = fmt.Errorf("%s: interrupted after %d inodes", path, w.seen.Load())
+			err = fmt.Errorf("%s: interrupted after %d inodes", path, w.inodes.Load())
 		}
 		errs = append(errs, err)
 		if u != nil {

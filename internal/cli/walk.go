@@ -50,10 +50,10 @@ type walk struct {
 	depth  int                                                    // maximum depth of the kept children
 	region func(ctx context.Context, path string) (string, error) // nil: regions are not requested
 
-	seen  atomic.Uint64 // inodes
-	mu    sync.Mutex
-	links map[[2]uint64]bool // GUARDED_BY mu; device and inode of files with several names
-	errs  []error            // GUARDED_BY mu
+	inodes atomic.Uint64 // inodes
+	mu     sync.Mutex
+	links  map[[2]uint64]bool // GUARDED_BY mu; device and inode of files with several names
+	errs   []error            // GUARDED_BY mu
 }
 
 // maxWalkErrors is the maximum number of errors that a walk remembers.
@@ -121,7 +121,7 @@ func (w *walk) visit(ctx context.Context, g *errgroup.Group, path string, stat *
 	if w.isCounted(stat) {
 		return u
 	}
-	w.seen.Add(1)
+	w.inodes.Add(1)
 	u.Used = uint64(stat.Blocks) * 512
 	switch stat.Mode & syscall.S_IFMT {
 	case syscall.S_IFDIR:

@@ -56,6 +56,9 @@ func runWarmup(cmd *cobra.Command, paths []string, output string) error {
 	if output == "json" {
 		return errors.Join(command.PrintJSON(cmd.OutOrStdout(), &done), err)
 	}
+	if err != nil && done.Files == 0 {
+		return err
+	}
 	_, printed := fmt.Fprintf(cmd.OutOrStdout(), "%d files, %s, in %.1f s\n", done.Files, size(done.Bytes), done.Seconds)
 	return errors.Join(printed, err)
 }
@@ -71,7 +74,7 @@ type warming struct {
 func (w *warming) state(context.Context) progress.State {
 	const mib = 1 << 20
 	if w.total.Load() == 0 {
-		return progress.State{Doing: "looking for files", Unit: "inodes", Done: w.walk.seen.Load()}
+		return progress.State{Doing: "looking for files", Unit: "inodes", Done: w.walk.inodes.Load()}
 	}
 	return progress.State{Doing: "reading", Unit: "MiB", Done: w.bytes.Load() / mib, Total: w.total.Load() / mib}
 }

@@ -29,14 +29,14 @@ func (s *sweeping) bring(ctx context.Context, home uint16, ids []block.ID) {
 	}
 	for i := range s.collector.cfg.Regions {
 		to := &s.collector.cfg.Regions[i]
-		if to.Name == s.region.Name || !slices.Contains(regions, to.Name) || s.away[to.Name] {
+		if to.Name == s.region.Name || !slices.Contains(regions, to.Name) || s.unreachable[to.Name] {
 			continue
 		}
 		if err := s.bringTo(ctx, to, ids); err != nil {
-			if s.away == nil {
-				s.away = map[topology.Region]bool{}
+			if s.unreachable == nil {
+				s.unreachable = map[topology.Region]bool{}
 			}
-			s.away[to.Name] = true
+			s.unreachable[to.Name] = true
 			s.fail(fmt.Errorf("bring what region %s has missed: %w", to.Name, err))
 		}
 	}

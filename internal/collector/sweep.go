@@ -46,12 +46,12 @@ func (c *Collector) sweep(ctx context.Context, r *Region, remove bool, meter *pr
 
 // sweeping is one sweep.
 type sweeping struct {
-	collector *Collector
-	region    *Region
-	remove    bool
-	batch     []block.ID               // of one partition
-	silent    map[uint16]bool          // partitions that did not answer: no more queries in this sweep
-	away      map[topology.Region]bool // regions that no block can be brought to in this sweep
+	collector   *Collector
+	region      *Region
+	remove      bool
+	batch       []block.ID               // of one partition
+	unanswered  map[uint16]bool          // partitions that did not answer: no more queries in this sweep
+	unreachable map[topology.Region]bool // regions that no block can be brought to in this sweep
 
 	mu     sync.Mutex
 	found  Swept   // while blocks are brought: GUARDED_BY mu
@@ -93,16 +93,16 @@ func (s *sweeping) judge(ctx context.Context) {
 		return
 	}
 	home := batch[0].Partition()
-	if s.silent[home] {
+	if s.unanswered[home] {
 		s.found.Unasked += uint64(len(batch))
 		return
 	}
 	garbage, err := s.collector.cfg.Metadata.Garbage(ctx, home, batch)
 	if err != nil {
-		if s.silent == nil {
-			s.silent = map[uint16]bool{}
+		if s.unanswered == nil {
+			s.unanswered = map[uint16]bool{}
 		}
-		s.silent[home] = true
+		s.unanswered[home] = true
 		s.found.Unasked += uint64(len(batch))
 		s.fail(fmt.Errorf("ask partition %d about its blocks: %w", home, err))
 		return

@@ -26,6 +26,10 @@ func Suggest(word string, known []string) string {
 	if len(similar) == 0 {
 		return ""
 	}
+	last := len(similar) - 1
+	if last > 0 {
+		similar = []string{strings.Join(similar[:last], ", "), similar[last]}
+	}
 	return ", did you mean " + strings.Join(similar, " or ") + "?"
 }
 

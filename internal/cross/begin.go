@@ -70,7 +70,7 @@ func open(d *relay, e *order.Entry) (x *command, p proposal, m meta.Command, q a
 	m.Time, m.Session, m.Authority = e.Time, q.Session, p.client.Bounds()
 	m.Client = p.client.Owner()
 	x = &command{
-		id: d.at.ID, at: d.at, parties: d.parties, coordinator: p.coordinator, age: p.age,
+		id: d.at.ID, position: d.at, parties: d.parties, coordinator: p.coordinator, age: p.age,
 		update: session.Update{Session: q.Session, Seq: q.Seq, Done: q.Done}, attempt: p.attempt,
 	}
 	if x.age == (Age{}) {
@@ -92,7 +92,7 @@ func isPartySet(parties []uint16, coordinator uint16) bool {
 // admit decides at the coordinator whether the session allows the update. A copy of an update that is
 // undecided, answered or abandoned is aborted; its calls get the answer of the first.
 func (c *Commands) admit(x *command, client *ask.Client, q *ask.Request) bool {
-	maps.Copy(x.received, c.early.take(x.id))
+	maps.Copy(x.received, c.earlyBallots.take(x.id))
 	c.requests.begin(x)
 	if c.tombstones.has(x.id) {
 		c.tombstones.remove(x.id)

@@ -24,7 +24,7 @@ var (
 	someName    = name{id: someID, at: somePlace, parties: someParties, update: session.Update{Session: 7, Seq: 3}, from: 2}
 	someOutcome = outcome{id: someID, commit: true, votes: [][]byte{[]byte("v"), []byte("w")}, vector: someVector}
 	somePosts   = posts{from: 2, first: 8, vector: someVector, commands: [][]byte{[]byte("c"), []byte("d")}}
-	someConfirm = confirmation{id: someID, from: 2, seen: someVector[2]}
+	someConfirm = confirmation{id: someID, from: 2, entry: someVector[2]}
 )
 
 const (
@@ -61,7 +61,7 @@ func TestRoundTrips(t *testing.T) {
 	roundTrip(t, somePosts, "0208"+vectorBytes+"0201630164", somePosts.encode(nil), readPosts)
 	roundTrip(t, receipt{2, 300}, "02ac02", appendReceipt(nil, receipt{2, 300}), readReceipt)
 	x := &command{id: someID, parties: someParties, confirmed: map[uint16]ask.Seen{2: someVector[2]}}
-	roundTrip(t, forgotten{id: someID, seen: []partySeen{{2, someVector[2]}}}, idBytes+"01"+"02"+"06090103"+"06",
+	roundTrip(t, forgotten{id: someID, entries: []partySeen{{2, someVector[2]}}}, idBytes+"01"+"02"+"06090103"+"06",
 		appendForgotten(nil, x), readForgotten)
 }
 
@@ -95,7 +95,7 @@ func TestCommandsAreStored(t *testing.T) {
 	n := newNode(t, 0)
 	for p := waiting; p <= aborted; p++ {
 		x := &command{
-			id: someID, at: somePlace, number: uint64(p), parties: someParties, coordinator: 2, age: Age{1, someID},
+			id: someID, position: somePlace, number: uint64(p), parties: someParties, coordinator: 2, age: Age{1, someID},
 			update: session.Update{Session: 7, Seq: 3, Done: 1}, phase: p, place: 4, marked: p%2 == 0,
 		}
 		if x.vote = appendBallot(nil, someBallot); p == committed {
@@ -148,8 +148,8 @@ func TestCommandsAreLoaded(t *testing.T) {
 	for i, x := range n.list {
 		y := before.list[i]
 		require.Same(t, x, n.byID[x.id])
-		require.Equal(t, []any{y.id, y.at, y.number, y.parties, y.coordinator, y.age, y.update, y.phase, y.place, y.vote, y.marked, y.votes},
-			[]any{x.id, x.at, x.number, x.parties, x.coordinator, x.age, x.update, x.phase, x.place, x.vote, x.marked, x.votes})
+		require.Equal(t, []any{y.id, y.position, y.number, y.parties, y.coordinator, y.age, y.update, y.phase, y.place, y.vote, y.marked, y.votes},
+			[]any{x.id, x.position, x.number, x.parties, x.coordinator, x.age, x.update, x.phase, x.place, x.vote, x.marked, x.votes})
 		require.Nil(t, x.request)
 	}
 }

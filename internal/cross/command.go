@@ -39,7 +39,7 @@ const (
 // command is a command of several partitions at this party.
 type command struct {
 	id          multicast.MessageID
-	at          multicast.Position // in its class
+	position    multicast.Position // in its class
 	number      uint64             // of the command in package meta
 	parties     []uint16
 	coordinator uint16
@@ -82,7 +82,7 @@ func (x *command) encode() []byte {
 	b = varint.AppendUint(b, x.update.Session)
 	b = varint.AppendUint(b, x.update.Seq)
 	b = varint.AppendUint(b, x.update.Done)
-	b = ask.AppendPosition(b, x.at)
+	b = ask.AppendPosition(b, x.position)
 	b = appendAge(appendParties(b, x.parties), x.age)
 	b = varint.AppendUint(b, x.place)
 	b = varint.AppendUint(b, varint.Bit(x.marked))
@@ -94,7 +94,7 @@ func readCommand(number uint64, b []byte) (*command, error) {
 	r := varint.NewReader(slices.Clone(b))
 	x := &command{number: number, id: readID(r), phase: phase(r.Uint8()), coordinator: r.Uint16()}
 	x.update = session.Update{Session: r.Uint64(), Seq: r.Uint64(), Done: r.Uint64()}
-	x.at, x.parties, x.age = ask.ReadPosition(r), readParties(r), readAge(r)
+	x.position, x.parties, x.age = ask.ReadPosition(r), readParties(r), readAge(r)
 	x.place, x.marked, x.vote = r.Uint64(), r.Uint(1) != 0, r.Bytes()
 	x.votes = readStrings(r)
 	if r.Done() != nil || x.phase < waiting || x.phase > aborted {

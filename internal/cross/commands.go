@@ -40,11 +40,11 @@ type Commands struct {
 	*reach
 	*requests
 
-	tombstones *tombstones
-	early      *earlyBallots
-	gate       *gate
-	pursuit    *pursuit
-	posting    *posting
+	tombstones   *tombstones
+	earlyBallots *earlyBallots
+	gate         *gate
+	pursuit      *pursuit
+	posting      *posting
 }
 
 // New returns the commands that keys hold, at a vector that has this partition's present count.
@@ -58,16 +58,16 @@ func New(cfg Config, keys meta.Keys, machine *meta.Machine, orders *order.Orders
 	c.relays = &relays{keys: keys, orders: orders, gate: c.gate, timer: c.timer}
 	c.reach = &reach{
 		self: cfg.Self, orders: orders, timer: c.timer,
-		last: map[multicast.ProcessID]time.Duration{}, asked: map[multicast.ProcessID]time.Duration{},
+		lastReceived: map[multicast.ProcessID]time.Duration{}, pingedSince: map[multicast.ProcessID]time.Duration{},
 	}
 	c.requests = &requests{
 		partition: self, maxPending: cfg.MaxPending, machine: machine, orders: orders, sessions: sessions,
 		table: c.table, vector: c.vector, gate: c.gate, reach: c.reach, timer: c.timer, queue: newQueue(),
 	}
 	c.tombstones = &tombstones{keys: keys, ids: map[multicast.MessageID]bool{}}
-	c.early = &earlyBallots{byID: map[multicast.MessageID]map[uint16]ballot{}}
+	c.earlyBallots = &earlyBallots{byID: map[multicast.MessageID]map[uint16]ballot{}}
 	c.pursuit = &pursuit{
-		partition: self, orders: orders, sessions: sessions, table: c.table, tombstones: c.tombstones, early: c.early,
+		partition: self, orders: orders, sessions: sessions, table: c.table, tombstones: c.tombstones, earlyBallots: c.earlyBallots,
 		relays: c.relays, vector: c.vector, gate: c.gate, reach: c.reach, timer: c.timer,
 	}
 	c.posting = &posting{

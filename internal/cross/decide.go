@@ -161,10 +161,10 @@ func (c *Commands) forget(f *forgotten) {
 	if x == nil || x.isUndecided() {
 		return
 	}
-	for _, s := range f.seen {
+	for _, s := range f.entries {
 		if s.partition != c.cfg.Partition && slices.Contains(x.parties, s.partition) {
 			v := make(ask.Vector, s.partition+1)
-			v[s.partition] = s.seen
+			v[s.partition] = s.entry
 			c.Observe(v)
 		}
 	}

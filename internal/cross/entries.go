@@ -131,7 +131,8 @@ func readDecision(b []byte) (d decision, err error) {
 	return d, r.Done()
 }
 
-// outcome is the decision of a coordinator, as EntryOutcome and as a message.
+// outcome is the decision of a coordinator. It is the body of an EntryOutcome, and of a message to the
+// parties.
 type outcome struct {
 	id     multicast.MessageID
 	commit bool
@@ -161,29 +162,29 @@ func readOutcome(r *varint.Reader) outcome {
 // confirmation is the report of a party that it has ordered the outcome of a command, with its entry for
 // itself.
 type confirmation struct {
-	id   multicast.MessageID
-	from uint16
-	seen ask.Seen
+	id    multicast.MessageID
+	from  uint16
+	entry ask.Seen
 }
 
 func appendConfirmation(b []byte, x confirmation) []byte {
-	return x.seen.Append(varint.AppendUint(appendID(b, x.id), x.from))
+	return x.entry.Append(varint.AppendUint(appendID(b, x.id), x.from))
 }
 
 func readConfirmation(r *varint.Reader) confirmation {
-	return confirmation{id: readID(r), from: r.Uint16(), seen: ask.ReadSeen(r)}
+	return confirmation{id: readID(r), from: r.Uint16(), entry: ask.ReadSeen(r)}
 }
 
 // forgotten names a command of which all parties have confirmed the outcome, with the entries of the parties
 // for themselves.
 type forgotten struct {
-	id   multicast.MessageID
-	seen []partySeen
+	id      multicast.MessageID
+	entries []partySeen
 }
 
 type partySeen struct {
 	partition uint16
-	seen      ask.Seen
+	entry     ask.Seen
 }
 
 func appendForgotten(b []byte, x *command) []byte {
@@ -199,7 +200,7 @@ func appendForgotten(b []byte, x *command) []byte {
 func readForgotten(r *varint.Reader) forgotten {
 	f := forgotten{id: readID(r)}
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
-		f.seen = append(f.seen, partySeen{partition: r.Uint16(), seen: ask.ReadSeen(r)})
+		f.entries = append(f.entries, partySeen{partition: r.Uint16(), entry: ask.ReadSeen(r)})
 	}
 	return f
 }

@@ -16,7 +16,7 @@ func TestAConfirmationOfAStranger(t *testing.T) {
 	n, _ := undecided(t)
 	x := n.list[0]
 	for _, from := range []uint16{2, 9, 1} {
-		message := appendConfirmation([]byte{byte(messageConfirm)}, confirmation{id: x.id, from: from, seen: ask.Seen{Count: 3}})
+		message := appendConfirmation([]byte{byte(messageConfirm)}, confirmation{id: x.id, from: from, entry: ask.Seen{Count: 3}})
 		n.step(multicast.Frame{Peer: multicast.ProcessID(from) + 1, Data: message})
 	}
 	require.NoError(t, n.run())
@@ -35,7 +35,7 @@ func TestErrorsOfExecuteNameTheVersion(t *testing.T) {
 		var out multicast.Output
 		base.orders.Step(false, &out)
 		return (&relay{
-			previous: base.list[2].at, at: multicast.Position{Final: 9, ID: someID}, parties: x.parties, payload: base.between.proposed[0].Payload,
+			previous: base.list[2].position, at: multicast.Position{Final: 9, ID: someID}, parties: x.parties, payload: base.between.proposed[0].Payload,
 		}).encode()
 	}
 	for name, e := range map[string]order.Entry{

@@ -37,7 +37,7 @@ func FuzzExecute(f *testing.F) {
 	mine, theirs, done := n.list[1], n.list[2], n.list[0]
 	d := decision{id: mine.id, ballots: []ballot{{}, {kind: approval, place: 2, vector: someVector, vote: []byte("v")}}}
 	o := outcome{id: theirs.id, vector: someVector}
-	next := relay{previous: theirs.at, at: multicast.Position{Final: 9, ID: someID}, parties: theirs.parties, payload: n.payload(mine)}
+	next := relay{previous: theirs.position, at: multicast.Position{Final: 9, ID: someID}, parties: theirs.parties, payload: n.payload(mine)}
 	for kind, body := range map[order.Kind][]byte{
 		EntryRelay: next.encode(), EntryDecide: d.encode(), EntryAbort: appendName(nil, mine.name(0)), EntryOutcome: o.encode(nil),
 		EntryForget: appendForgotten(nil, done), EntryAbandon: appendAbandoned(nil, session.Name{Session: 7, Seq: 2}),

@@ -36,7 +36,7 @@ type name struct {
 }
 
 func (x *command) name(from uint16) name {
-	return name{id: x.id, at: x.at, parties: x.parties, update: x.update, from: from}
+	return name{id: x.id, at: x.position, parties: x.parties, update: x.update, from: from}
 }
 
 func appendName(b []byte, n name) []byte {

@@ -126,7 +126,7 @@ func (p *posting) receiptFor(upTo uint64) []byte {
 	return appendReceipt([]byte{byte(messageReceipt)}, receipt{p.partition, upTo})
 }
 
-// seal lets the posts leave that the entries up to a durable one have made.
+// seal releases the posts of all entries executed so far: the last of these is durable.
 func (p *posting) seal() {
 	for _, to := range p.machine.Destinations() {
 		channelOf(p.to, to).sealed = p.machine.LastPost(to)

@@ -22,17 +22,17 @@ type finished struct {
 // pursuit advances the commands, by proposals and by messages between the replicas of their parties. Its
 // state is soft.
 type pursuit struct {
-	partition  uint16
-	orders     *order.Orders
-	sessions   *session.Sessions
-	table      *table
-	tombstones *tombstones
-	early      *earlyBallots
-	relays     *relays
-	vector     *vector
-	gate       *gate
-	reach      *reach
-	timer      *timer
+	partition    uint16
+	orders       *order.Orders
+	sessions     *session.Sessions
+	table        *table
+	tombstones   *tombstones
+	earlyBallots *earlyBallots
+	relays       *relays
+	vector       *vector
+	gate         *gate
+	reach        *reach
+	timer        *timer
 
 	ended []finished    // outcomes ordered since the last step
 	sent  int           // bytes of votes in this step
@@ -227,7 +227,7 @@ func (s *pursuit) sendConfirmation(id multicast.MessageID, to []multicast.Proces
 	if !s.gate.isSealed() {
 		return
 	}
-	x := confirmation{id: id, from: s.partition, seen: s.gate.sealed()[s.partition]}
+	x := confirmation{id: id, from: s.partition, entry: s.gate.sealed()[s.partition]}
 	s.sendAll(to, appendConfirmation([]byte{byte(messageConfirm)}, x))
 }
 

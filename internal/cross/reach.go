@@ -26,16 +26,16 @@ type reach struct {
 	orders *order.Orders
 	timer  *timer
 
-	last   map[multicast.ProcessID]time.Duration // when each process was last received from
-	asked  map[multicast.ProcessID]time.Duration // when each was first pinged since then
-	wanted []uint16                              // partitions of updates, to be pinged
-	pingAt time.Duration
+	lastReceived map[multicast.ProcessID]time.Duration // when each process was last received from
+	pingedSince  map[multicast.ProcessID]time.Duration // when each was first pinged since then
+	toPing       []uint16                              // partitions of updates, to be pinged
+	pingAt       time.Duration
 }
 
 // Received notes that a process is alive and in reach.
 func (r *reach) Received(p multicast.ProcessID) {
-	r.last[p] = r.timer.time()
-	delete(r.asked, p)
+	r.lastReceived[p] = r.timer.time()
+	delete(r.pingedSince, p)
 }
 
 // isReachable reports whether a quorum of each partition is in reach: a process was received from lately, was
@@ -57,13 +57,13 @@ func (r *reach) isReachable(partitions []uint16) bool {
 
 // isHeard reports whether a process was received from lately.
 func (r *reach) isHeard(p multicast.ProcessID) bool {
-	at, ok := r.last[p]
+	at, ok := r.lastReceived[p]
 	return ok && r.timer.time()-at < inReach
 }
 
 // mayAnswer reports whether a process was received from lately, or has time left to answer a ping.
 func (r *reach) mayAnswer(p multicast.ProcessID) bool {
-	at, asked := r.asked[p]
+	at, asked := r.pingedSince[p]
 	return r.isHeard(p) || !asked || r.timer.time()-at < pongWithin
 }
 
@@ -72,7 +72,7 @@ func (r *reach) orAsk(partitions []uint16) bool {
 	for _, p := range partitions {
 		for _, member := range r.orders.Members(p) {
 			if member != r.self && !r.isHeard(member) {
-				r.wanted = append(r.wanted, p)
+				r.toPing = append(r.toPing, p)
 				break
 			}
 		}
@@ -82,24 +82,24 @@ func (r *reach) orAsk(partitions []uint16) bool {
 
 // ask pings the silent replicas of the partitions that updates wait for.
 func (r *reach) ask() {
-	if len(r.wanted) == 0 {
+	if len(r.toPing) == 0 {
 		return
 	}
 	if now := r.timer.time(); now >= r.pingAt {
 		r.pingAt = now + pingAgain
-		slices.Sort(r.wanted)
-		for _, p := range slices.Compact(r.wanted) {
+		slices.Sort(r.toPing)
+		for _, p := range slices.Compact(r.toPing) {
 			for _, member := range r.orders.Members(p) {
 				if member == r.self || r.isHeard(member) {
 					continue
 				}
-				if _, asked := r.asked[member]; !asked {
-					r.asked[member] = now
+				if _, asked := r.pingedSince[member]; !asked {
+					r.pingedSince[member] = now
 				}
 				r.orders.Send(member, []byte{byte(messagePing)})
 			}
 		}
 	}
-	r.wanted = r.wanted[:0]
+	r.toPing = r.toPing[:0]
 	r.timer.wakeBy(r.pingAt)
 }

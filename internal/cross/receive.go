@@ -69,7 +69,7 @@ func (s *pursuit) receiveVote(from multicast.ProcessID, n *name, asks bool, b ba
 	case asks && s.orders.Leads() && !s.relays.isQueued(n) && !s.isAborting(n.id):
 		s.abort = proposedAbort{command: n.id, entry: s.gate.propose(EntryAbort, appendName(nil, *n))}
 	case b.kind != noBallot:
-		s.early.keep(n, b.clone())
+		s.earlyBallots.keep(n, b.clone())
 	}
 }
 
@@ -103,7 +103,7 @@ func (s *pursuit) receiveConfirmation(x *confirmation) {
 		return
 	}
 	if known := s.table.find(x.id); known != nil && !known.isUndecided() && slices.Contains(known.parties, x.from) {
-		known.confirmed[x.from] = x.seen
+		known.confirmed[x.from] = x.entry
 		s.timer.hurry()
 	}
 }

@@ -13,10 +13,10 @@ type gate struct {
 	partition uint16
 	orders    *order.Orders
 
-	proposed multicast.MessageID // the newest durable entry that this replica has proposed
-	vector   ask.Vector          // of the state at the newest durable entry; nil: none was executed since the start
-	durable  bool                // the entry that is being executed is
-	wanted   bool                // a message waits for a newer vector
+	proposed     multicast.MessageID // the newest durable entry that this replica has proposed
+	vector       ask.Vector          // of the state at the newest durable entry; nil: none was executed since the start
+	durable      bool                // the entry that is being executed is
+	vectorNeeded bool                // a message waits for a newer vector
 }
 
 // propose proposes an entry of this package in the partition's own order.
@@ -46,7 +46,7 @@ func (g *gate) sealed() ask.Vector { return g.vector }
 
 // isSealed reports whether there is a sealed vector for a message. If not, it asks for one.
 func (g *gate) isSealed() bool {
-	g.wanted = g.wanted || g.vector == nil
+	g.vectorNeeded = g.vectorNeeded || g.vector == nil
 	return g.vector != nil
 }
 
@@ -56,13 +56,13 @@ func (g *gate) isUpToDate(count uint64) bool {
 }
 
 // want asks for a newer sealed vector.
-func (g *gate) want() { g.wanted = true }
+func (g *gate) want() { g.vectorNeeded = true }
 
 // proposeSeal proposes a durable entry if a message waits for one. A durable entry of this replica that is
 // not delivered yet is enough: the entries that the message follows from are executed, and so before it.
 func (g *gate) proposeSeal() {
-	if g.wanted && !g.orders.Pending(g.proposed) {
+	if g.vectorNeeded && !g.orders.Pending(g.proposed) {
 		g.propose(EntrySeal, nil)
 	}
-	g.wanted = false
+	g.vectorNeeded = false
 }

@@ -168,7 +168,7 @@ func (t *settlement) hasPassed(p uint16, x *command) bool {
 	for i, q := range x.parties {
 		dest[i] = multicast.GroupID(q)
 	}
-	return x.at.Compare(t.relayed[p].Of(multicast.ClassOf(dest))) <= 0
+	return x.position.Compare(t.relayed[p].Of(multicast.ClassOf(dest))) <= 0
 }
 
 // outcome finds the outcome of a command, and the votes of a committed one; nil: they are lost.

@@ -103,7 +103,7 @@ func TestSettle(t *testing.T) {
 			a.deliver(m, 1)
 			b.deliver(m, 1)
 			witness := newNode(t, 2)
-			witness.vector.seen[1] = ask.Seen{}.Observe(b.list[0].place)
+			witness.vector.entries[1] = ask.Seen{}.Observe(b.list[0].place)
 			return []State{a.stateOf(), b.stateOf(), witness.stateOf()}, nil
 		}, Committed, []uint16{0, 1}, nil, true},
 		"S2: the votes of a committed command are lost": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
@@ -112,7 +112,7 @@ func TestSettle(t *testing.T) {
 			a.deliver(m, 1)
 			b.deliver(m, 1)
 			witness := newNode(t, 2)
-			witness.vector.seen[1] = ask.Seen{}.Observe(b.list[0].place)
+			witness.vector.entries[1] = ask.Seen{}.Observe(b.list[0].place)
 			return []State{newNode(t, 0).stateOf(), b.stateOf(), witness.stateOf()}, nil
 		}, Committed, nil, []uint16{0, 1}, false},
 		"S1: the short coordinator has aborted, and a log has the commit": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
@@ -142,7 +142,7 @@ func TestSettle(t *testing.T) {
 			a, b := abortedHalf(t, m), half(t, 1, &m)
 			b.deliver(m, 1)
 			witness := newNode(t, 2)
-			witness.vector.seen[1] = ask.Seen{}.Observe(b.list[0].place)
+			witness.vector.entries[1] = ask.Seen{}.Observe(b.list[0].place)
 			return []State{a.stateOf(), b.stateOf(), witness.stateOf()}, nil
 		}, Committed, nil, []uint16{0, 1}, false},
 		"S4: the short coordinator has aborted, and the other party has executed": {func(t *testing.T) ([]State, map[multicast.MessageID]Decision) {
@@ -180,7 +180,7 @@ func TestSettle(t *testing.T) {
 			a, b := half(t, 0, &m), half(t, 1, &m)
 			vote(t, a, b, m)
 			place := b.list[0].place
-			a.forget(&forgotten{id: m.ID, seen: []partySeen{{partition: 1, seen: ask.State(place+1, nil, nil)}}})
+			a.forget(&forgotten{id: m.ID, entries: []partySeen{{partition: 1, entry: ask.State(place+1, nil, nil)}}})
 			return []State{a.stateOf(), b.stateOf()}, nil
 		}, Unknown, nil, nil, false},
 	} {
@@ -216,7 +216,7 @@ func TestSettle(t *testing.T) {
 // The new history of a partition follows all that any state has seen of it.
 func TestSettleBeginsANewHistory(t *testing.T) {
 	a, b := newNode(t, 0), newNode(t, 1)
-	b.vector.seen[0] = ask.Seen{History: 4<<32 | 1, Count: 99}
+	b.vector.entries[0] = ask.Seen{History: 4<<32 | 1, Count: 99}
 	states := []State{a.stateOf(), b.stateOf()}
 	_, err := Settle(states, make([]bool, 2), nil, 5)
 	require.NoError(t, err)

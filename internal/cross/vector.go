@@ -19,8 +19,8 @@ type vector struct {
 	keys      meta.Keys
 	table     *table
 
-	seen ask.Vector // entry partition: this partition's own state
-	at   posix.Time // of the entry that is being executed
+	entries   ask.Vector // entry partition: this partition's own state
+	entryTime posix.Time // of the entry that is being executed
 }
 
 // StoredVector returns the vector that keys hold; nil for a new store.
@@ -45,31 +45,31 @@ func (v *vector) load(partitions int) error {
 	if err != nil {
 		return err
 	}
-	v.seen = make(ask.Vector, max(int(v.partition)+1, len(stored), partitions))
-	copy(v.seen, stored)
+	v.entries = make(ask.Vector, max(int(v.partition)+1, len(stored), partitions))
+	copy(v.entries, stored)
 	return nil
 }
 
 // save stores the vector.
-func (v *vector) save() { v.keys.Set(vectorKey, v.seen.Append(nil)) }
+func (v *vector) save() { v.keys.Set(vectorKey, v.entries.Append(nil)) }
 
 // Vector returns the vector of the replica. The caller must not change it.
-func (v *vector) Vector() ask.Vector { return v.seen }
+func (v *vector) Vector() ask.Vector { return v.entries }
 
 // Count returns the number of entries of the partition's own order that the state holds.
 func (v *vector) Count() uint64 { return v.Own().Count }
 
 // Own returns the replica's entry for its own partition.
-func (v *vector) Own() ask.Seen { return v.seen[v.partition] }
+func (v *vector) Own() ask.Seen { return v.entries[v.partition] }
 
 // Advance counts one entry of the partition's own order, which is executed next, with its time.
 func (v *vector) Advance(t posix.Time) {
-	v.seen[v.partition].Count++
-	v.at = t
+	v.entries[v.partition].Count++
+	v.entryTime = t
 }
 
 // time returns the time of the entry that is being executed.
-func (v *vector) time() posix.Time { return v.at }
+func (v *vector) time() posix.Time { return v.entryTime }
 
 // Observe notes that later entries here follow from everything in a vector. Commands that are undecided here
 // and open in the vector become marked: the state of this partition follows from their commits.
@@ -78,8 +78,8 @@ func (v *vector) Observe(seen ask.Vector) {
 	if here := seen.Of(v.partition); here.LastOpen() > 0 && here.History == own.History {
 		v.table.mark(here)
 	}
-	v.seen = v.seen.Merge(seen)
-	v.seen[v.partition] = own
+	v.entries = v.entries.Merge(seen)
+	v.entries[v.partition] = own
 }
 
 // IsFalse reports whether the client of an ordered request shows entries of this partition that did not exist
@@ -95,7 +95,7 @@ func (v *vector) IsFalse(q *ask.Request, entry multicast.MessageID) bool {
 func (v *vector) open(partition uint16, b *ballot) {
 	place := make(ask.Vector, partition+1)
 	place[partition] = ask.Seen{History: b.vector.Of(partition).History}.Observe(b.place)
-	v.seen = v.seen.Merge(place)
+	v.entries = v.entries.Merge(place)
 }
 
 // Doubt compares the entries of this partition that a client has provably seen with the state, in an entry of
@@ -103,19 +103,19 @@ func (v *vector) open(partition uint16, b *ballot) {
 // lost entries, and begins a new history. The counts of the old one are void everywhere, as soon as they meet
 // the new one.
 func (v *vector) Doubt(seen ask.Seen, entry multicast.MessageID) {
-	own := &v.seen[v.partition]
+	own := &v.entries[v.partition]
 	if seen.History < own.History || seen.History == own.History && seen.Count < own.Count {
 		return
 	}
 	h := fnv.New32a()
-	_, _ = h.Write(appendID(varint.AppendInt(nil, int64(v.at)), entry))
+	_, _ = h.Write(appendID(varint.AppendInt(nil, int64(v.entryTime)), entry))
 	own.History = seen.NextHistory(h.Sum32())
 	v.table.touch()
 }
 
 // settle updates the replica's entry for itself.
 func (v *vector) settle() {
-	own := &v.seen[v.partition]
+	own := &v.entries[v.partition]
 	if !v.table.takeUnsettled() {
 		own.Known = own.Count
 		return

@@ -128,19 +128,19 @@ func (a *Access) take(said *Description) error {
 }
 
 // Revoked returns the processes with revoked certificates.
-func (a *Access) Revoked() []topology.Revocation { return a.known.now.Load().spec.Revoked }
+func (a *Access) Revoked() []topology.Revocation { return a.known.current.Load().spec.Revoked }
 
 // Restored returns the backup that the cluster was restored from; empty: it was not restored.
-func (a *Access) Restored() string { return a.known.now.Load().spec.Restored }
+func (a *Access) Restored() string { return a.known.current.Load().spec.Restored }
 
 // Cluster returns the newest known description of the cluster.
-func (a *Access) Cluster() *topology.Cluster { return a.known.now.Load().cluster }
+func (a *Access) Cluster() *topology.Cluster { return a.known.current.Load().cluster }
 
 // Version returns the version of the newest known description of the cluster.
-func (a *Access) Version() uint64 { return a.known.now.Load().spec.Version }
+func (a *Access) Version() uint64 { return a.known.current.Load().spec.Version }
 
 // Name returns the name of the cluster.
-func (a *Access) Name() string { return a.known.now.Load().spec.Name }
+func (a *Access) Name() string { return a.known.current.Load().spec.Name }
 
 // Region returns the region of the server that answered first, usually the nearest.
 func (a *Access) Region() topology.Region { return a.region }
@@ -231,7 +231,7 @@ type Follower interface {
 func (a *Access) Follow(ctx context.Context, c Follower) {
 	told, every := uint64(0), time.Duration(0)
 	for {
-		if now := a.known.now.Load(); now.spec.Version > told {
+		if now := a.known.current.Load(); now.spec.Version > told {
 			c.Update(now.cluster)
 			a.cfg.Logger.Debug("following the cluster", "version", now.spec.Version)
 			told = now.spec.Version

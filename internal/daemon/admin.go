@@ -102,7 +102,7 @@ func (s *Server) remove(ctx context.Context, q *Request) (Changed, error) {
 			return Changed{}, fmt.Errorf("server %s is live: drain it, or stop it first (and wait until its lease has ended)", q.Server)
 		}
 	}
-	if server := s.known.now.Load().cluster.Server(q.Server); server != nil {
+	if server := s.known.current.Load().cluster.Server(q.Server); server != nil {
 		answers, err := s.askPeers(ctx, []topology.Server{*server})
 		if err != nil {
 			return Changed{}, err

@@ -19,7 +19,7 @@ var errForgot = errors.New("the registry has forgotten what it knew of the clust
 // remembers fails with errForgot if the version of the description in the registry, 0 for none, is lower than
 // the version that this process knows.
 func (s *Server) remembers(version uint64) error {
-	if now := s.known.now.Load(); now != nil && version < now.spec.Version {
+	if now := s.known.current.Load(); now != nil && version < now.spec.Version {
 		return fmt.Errorf("%w It has version %d, and this server knows version %d, which is in %s", errForgot, version, now.spec.Version, filepath.Join(s.dir, specFile))
 	}
 	return nil
@@ -104,7 +104,7 @@ func (m memory) Marked(ctx context.Context, name string) (bool, error) {
 // The registry lacks the mark of a process of this server only if it has lost all marks, so that all
 // processes of the description are marked. A process that never ran is then replaced as one with a lost disk.
 func (m memory) markAgain(ctx context.Context) error {
-	plan := m.known.now.Load().cluster
+	plan := m.known.current.Load().cluster
 	for _, p := range plan.Partitions {
 		for _, r := range p.Replicas {
 			if r.Server != m.cfg.Name {

@@ -216,7 +216,7 @@ func (s *Server) answer(ctx context.Context, q *Request) (any, error) {
 	case TraceStop:
 		return s.server.Trace().Stop(), nil
 	case MoveLeader:
-		return Changed{Version: s.known.now.Load().spec.Version}, s.server.Lead(ctx, q.Partition)
+		return Changed{Version: s.known.current.Load().spec.Version}, s.server.Lead(ctx, q.Partition)
 	}
 	return nil, fmt.Errorf("there is no operation %q: is this server of an older version?", q.Op)
 }

@@ -23,11 +23,11 @@ const knowsDelegations = "knows delegations"
 type delegates struct {
 	registry registry.Presences // nil: no server says anything
 
-	mu     sync.Mutex
-	knows  map[string]bool // GUARDED_BY mu; by server: its last presence has the line
-	asked  time.Time       // GUARDED_BY mu
-	whole  bool            // GUARDED_BY mu; all partitions had all servers then
-	asking bool            // GUARDED_BY mu; a caller waits for the registry
+	mu        sync.Mutex
+	capable   map[string]bool // GUARDED_BY mu; by server: its last presence has the line
+	checkedAt time.Time       // GUARDED_BY mu
+	complete  bool            // GUARDED_BY mu; all partitions had all servers then
+	checking  bool            // GUARDED_BY mu; a caller waits for the registry
 }
 
 // Times between two questions of the registry.
@@ -42,38 +42,38 @@ const (
 func (d *delegates) partitions(ctx context.Context, plan *topology.Cluster) (ids []uint16) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if pause := time.Since(d.asked); pause > delegatesAnew || !d.whole && pause > delegatesAgain {
+	if pause := time.Since(d.checkedAt); pause > delegatesAnew || !d.complete && pause > delegatesAgain {
 		d.ask(ctx)
 	}
 	for _, p := range plan.Partitions {
-		if !slices.ContainsFunc(p.Replicas, func(r topology.Replica) bool { return !d.knows[r.Server] }) {
+		if !slices.ContainsFunc(p.Replicas, func(r topology.Replica) bool { return !d.capable[r.Server] }) {
 			ids = append(ids, p.ID)
 		}
 	}
-	d.whole = len(ids) == len(plan.Partitions)
+	d.complete = len(ids) == len(plan.Partitions)
 	return ids
 }
 
 // ask reads the presences. Without an answer all stays as it was. The caller holds mu, which ask releases
 // while it waits for the registry.
 func (d *delegates) ask(ctx context.Context) {
-	if d.registry == nil || d.asking {
+	if d.registry == nil || d.checking {
 		return
 	}
-	d.asking = true
+	d.checking = true
 	d.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, delegatesAnswer)
 	defer cancel()
 	all, err := d.registry.Alive(ctx)
 	d.mu.Lock()
-	d.asking, d.asked = false, time.Now()
+	d.checking, d.checkedAt = false, time.Now()
 	if err != nil {
 		return
 	}
-	if d.knows == nil {
-		d.knows = map[string]bool{}
+	if d.capable == nil {
+		d.capable = map[string]bool{}
 	}
 	for i := range all {
-		d.knows[all[i].Name] = slices.Contains(strings.Split(string(all[i].Info), "\n"), knowsDelegations)
+		d.capable[all[i].Name] = slices.Contains(strings.Split(string(all[i].Info), "\n"), knowsDelegations)
 	}
 }

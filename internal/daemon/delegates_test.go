@@ -118,16 +118,16 @@ func TestDelegatesAreAskedForRarely(t *testing.T) {
 	}
 	require.Empty(t, d.partitions(t.Context(), plan))
 	require.Equal(t, 1, p.asked)
-	d.asked = d.asked.Add(-2 * delegatesAgain)
+	d.checkedAt = d.checkedAt.Add(-2 * delegatesAgain)
 	require.Equal(t, []uint16{0, 1}, d.partitions(t.Context(), plan))
-	d.asked = d.asked.Add(-2 * delegatesAgain)
+	d.checkedAt = d.checkedAt.Add(-2 * delegatesAgain)
 	require.Equal(t, []uint16{0, 1}, d.partitions(t.Context(), plan))
 	require.Equal(t, 2, p.asked)
 	p.all = p.all[1:] // a server is away
-	d.asked = d.asked.Add(-2 * delegatesAnew)
+	d.checkedAt = d.checkedAt.Add(-2 * delegatesAnew)
 	require.Equal(t, []uint16{0, 1}, d.partitions(t.Context(), plan))
 	require.Equal(t, 3, p.asked)
 	p.all[0].Info = []byte("process 1, knows delegations")
-	d.asked = d.asked.Add(-2 * delegatesAnew)
+	d.checkedAt = d.checkedAt.Add(-2 * delegatesAnew)
 	require.Empty(t, d.partitions(t.Context(), plan))
 }

@@ -60,8 +60,8 @@ func (d *description) copySpec() topology.Spec {
 
 // known is the newest description that a process has (D5). Its methods may be called by several goroutines.
 type known struct {
-	now   atomic.Pointer[description]
-	learn sync.Mutex
+	current atomic.Pointer[description]
+	learn   sync.Mutex
 }
 
 // offer stores d if it is newer, and reports whether it was. It refuses a description with another identity
@@ -69,7 +69,7 @@ type known struct {
 func (k *known) offer(d *description) (newer bool, err error) {
 	k.learn.Lock()
 	defer k.learn.Unlock()
-	was := k.now.Load()
+	was := k.current.Load()
 	if was != nil && string(was.cluster.Identity()) != string(d.cluster.Identity()) {
 		return false, fmt.Errorf("cluster %q was made anew (%s, and was %s): this process belongs to the old one",
 			d.spec.Name, d.cluster.Identity(), was.cluster.Identity())
@@ -77,13 +77,13 @@ func (k *known) offer(d *description) (newer bool, err error) {
 	if was != nil && d.spec.Version <= was.spec.Version {
 		return false, nil
 	}
-	k.now.Store(d)
+	k.current.Store(d)
 	return true, nil
 }
 
 // resolve returns the address of the server that hosts a process: transport.Config.Resolve.
 func (k *known) resolve(p multicast.ProcessID) (string, bool) {
-	if s := k.now.Load().hosts[p]; s != nil {
+	if s := k.current.Load().hosts[p]; s != nil {
 		return s.Address, s.Address != ""
 	}
 	return "", false

@@ -46,14 +46,14 @@ func digestsOf(taken []replica.Digest) (all []DigestStatus) {
 
 // divergence is a place in the order of a partition after which replicas have different digests.
 type divergence struct {
-	entry  string
-	count  uint64 // the highest number of the entry in any replica
-	told   []toldDigest
-	odd    []topology.Replica // those that differ from the majority; without a majority all that reported a digest
-	agreed bool               // a majority of all replicas has the same digest
+	entry   string
+	count   uint64 // the highest number of the entry in any replica
+	reports []reportedDigest
+	odd     []topology.Replica // those that differ from the majority; without a majority all that reported a digest
+	agreed  bool               // a majority of all replicas has the same digest
 }
 
-type toldDigest struct {
+type reportedDigest struct {
 	replica topology.Replica
 	digest  DigestStatus
 }
@@ -71,12 +71,12 @@ func compareDigests(p *topology.Partition, of func(topology.Replica) []DigestSta
 				places[d.Entry] = at
 			}
 			at.count = max(at.count, d.Count)
-			at.told = append(at.told, toldDigest{r, d})
+			at.reports = append(at.reports, reportedDigest{r, d})
 		}
 	}
 	for _, at := range places {
 		at.judge(len(p.Replicas)/2 + 1)
-		if len(at.odd) == 0 && len(at.told) == len(p.Replicas) {
+		if len(at.odd) == 0 && len(at.reports) == len(p.Replicas) {
 			same = max(same, at.count)
 		}
 		if len(at.odd) > 0 && (found == nil || at.count > found.count || at.count == found.count && at.entry > found.entry) {
@@ -89,16 +89,16 @@ func compareDigests(p *topology.Partition, of func(topology.Replica) []DigestSta
 // judge finds the replicas that differ.
 func (d *divergence) judge(quorum int) {
 	same := map[DigestStatus]int{}
-	for _, t := range d.told {
+	for _, t := range d.reports {
 		same[t.digest]++
 	}
 	if len(same) < 2 {
 		return
 	}
-	for _, t := range d.told {
+	for _, t := range d.reports {
 		d.agreed = d.agreed || same[t.digest] >= quorum
 	}
-	for _, t := range d.told {
+	for _, t := range d.reports {
 		if !d.agreed || same[t.digest] < quorum {
 			d.odd = append(d.odd, t.replica)
 		}
@@ -108,7 +108,7 @@ func (d *divergence) judge(quorum int) {
 // String describes the place and all digests.
 func (d *divergence) String() string {
 	var digests []string
-	for _, t := range d.told {
+	for _, t := range d.reports {
 		digests = append(digests, fmt.Sprintf("%s has %s after %d entries", t.replica.Server, t.digest.Sum, t.digest.Count))
 	}
 	slices.Sort(digests)
@@ -130,23 +130,23 @@ const LogDiverged = "a replica here has another state than others of its partiti
 
 // comparison compares the replicas of a server with the others of their partitions.
 type comparison struct {
-	s *Server
+	server *Server
 
-	mu   sync.Mutex
-	odd  map[uint16]bool   // GUARDED_BY mu; by partition with a replica on this server: it differs from others
-	said map[uint16]string // GUARDED_BY mu; by partition: the text that was logged last
+	mu         sync.Mutex
+	divergent  map[uint16]bool   // GUARDED_BY mu; by partition with a replica on this server: it differs from others
+	lastLogged map[uint16]string // GUARDED_BY mu; by partition: the text that was logged last
 }
 
 func newComparison(s *Server) *comparison {
-	return &comparison{s: s, odd: map[uint16]bool{}, said: map[uint16]string{}}
+	return &comparison{server: s, divergent: map[uint16]bool{}, lastLogged: map[uint16]string{}}
 }
 
 // run compares until ctx ends.
 func (c *comparison) run(ctx context.Context) {
-	via := transport.Dial(c.s.transportConfig())
+	via := transport.Dial(c.server.transportConfig())
 	defer func() { _ = via.Close() }() // it only ends connections
 	for {
-		every := canaryEvery(len(c.s.known.now.Load().cluster.Servers))
+		every := canaryEvery(len(c.server.known.current.Load().cluster.Servers))
 		if pause.Between(ctx, 3*every/4, every) != nil {
 			return
 		}
@@ -155,8 +155,8 @@ func (c *comparison) run(ctx context.Context) {
 }
 
 func (c *comparison) once(ctx context.Context, via caller) {
-	s := c.s
-	plan := s.known.now.Load().cluster
+	s := c.server
+	plan := s.known.current.Load().cluster
 	servers := neighbours(plan, s.cfg.Name)
 	told := map[uint32][]DigestStatus{}
 	for _, d := range append(askDigests(ctx, via, servers), tellDigests(ctx, s.server)) {
@@ -183,7 +183,7 @@ func (c *comparison) once(ctx context.Context, via caller) {
 // next comparison tries again.
 func (c *comparison) giveUp(ctx context.Context, plan *topology.Cluster, p *topology.Partition, here topology.Replica, d *divergence) {
 	var err error
-	s := c.s
+	s := c.server
 	switch {
 	case s.apart.Load() != nil:
 		err = errors.New("the registry is away")
@@ -205,15 +205,15 @@ func (c *comparison) isOdd(p *topology.Partition, here topology.Replica, d *dive
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	odd := d != nil && slices.Contains(d.odd, here)
-	c.odd[p.ID] = odd
+	c.divergent[p.ID] = odd
 	if !odd {
-		delete(c.said, p.ID)
+		delete(c.lastLogged, p.ID)
 		return false
 	}
 	text := d.String()
-	if c.said[p.ID] != text {
-		c.said[p.ID] = text
-		c.s.logger.Error(LogDiverged, "partition", p.ID, "process", here.Process, "majority_agrees", d.agreed, "digests", text)
+	if c.lastLogged[p.ID] != text {
+		c.lastLogged[p.ID] = text
+		c.server.logger.Error(LogDiverged, "partition", p.ID, "process", here.Process, "majority_agrees", d.agreed, "digests", text)
 	}
 	return true
 }
@@ -222,8 +222,8 @@ func (c *comparison) isOdd(p *topology.Partition, here topology.Replica, d *dive
 func (c *comparison) forget(partition uint16) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.odd, partition)
-	delete(c.said, partition)
+	delete(c.divergent, partition)
+	delete(c.lastLogged, partition)
 }
 
 // askDigests fetches the digests of the replicas of servers, at once. The result is empty for a server that
@@ -257,17 +257,17 @@ func tellDigests(ctx context.Context, of *server.Server) (all DigestsStatus) {
 
 // report reports for each replica on this server whether it differs from others.
 func (c *comparison) report(to metrics.Report) {
-	self := c.s.self()
+	self := c.server.self()
 	if self == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for partition, odd := range c.odd {
+	for partition, odd := range c.divergent {
 		value := 0.0
 		if odd {
 			value = 1
 		}
-		to.Value(metrics.ReplicaDiverged, value, string(self.Region), c.s.cfg.Name, fmt.Sprint(partition))
+		to.Value(metrics.ReplicaDiverged, value, string(self.Region), c.server.cfg.Name, fmt.Sprint(partition))
 	}
 }

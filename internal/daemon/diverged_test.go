@@ -108,12 +108,12 @@ func TestForgetPartitions(t *testing.T) {
 	s := &Server{server: &server.Server{}}
 	s.cfg.Name = "d"
 	plan, _ := threeServers()
-	s.known.now.Store(&description{cluster: plan})
+	s.known.current.Store(&description{cluster: plan})
 	c := newComparison(s)
-	c.odd[0], c.said[0] = true, "said"
+	c.divergent[0], c.lastLogged[0] = true, "said"
 	c.once(t.Context(), nil) // d has no replica
-	require.Empty(t, c.odd)
-	require.Empty(t, c.said)
+	require.Empty(t, c.divergent)
+	require.Empty(t, c.lastLogged)
 }
 
 // TestDivergedReplica: the test changes the store of a replica while its server is down. The digests show the

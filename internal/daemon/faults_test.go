@@ -159,13 +159,13 @@ func TestRegistryThatForgot(t *testing.T) {
 	_, err = r.Load(t.Context())
 	require.ErrorIs(t, err, registry.ErrNotFound)
 	// An old description is put back: a server with a newer one does not adopt it.
-	_, _, err = r.Bootstrap(t.Context(), a.known.now.Load().copyYAML(1))
+	_, _, err = r.Bootstrap(t.Context(), a.known.current.Load().copyYAML(1))
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
 	s := w.running["westa"].Server
-	d := *s.known.now.Load()
+	d := *s.known.current.Load()
 	d.spec.Version = 1 << 40
-	s.known.now.Store(&d)
+	s.known.current.Store(&d)
 	require.ErrorContains(t, a.Ask(t.Context(), "westa", &Request{Op: Join, Region: "west", Address: freeAddress(t)}, &Changed{}), errForgot.Error())
 }
 

@@ -59,7 +59,7 @@ func TestTheOlderClusterEnds(t *testing.T) {
 		if c.ends {
 			require.ErrorIs(t, err, errOldCluster)
 		}
-		_, known := asked.peers.of[plan.Servers[0].Name]
+		_, known := asked.peers.numbers[plan.Servers[0].Name]
 		require.Equal(t, c.asker.Equal(c.asked), known, "the numbers of another cluster are not kept")
 	}
 }

@@ -24,7 +24,7 @@ func FuzzControl(f *testing.F) {
 		f.Fatal(err)
 	}
 	s := &Server{cfg: ServerConfig{Name: "us-west-2a", Logger: slog.New(slog.DiscardHandler)}}
-	s.known.now.Store(d)
+	s.known.current.Store(d)
 	f.Fuzz(func(t *testing.T, request []byte) {
 		var q Request
 		if json.Unmarshal(request, &q) == nil && q.Op != Describe {

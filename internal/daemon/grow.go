@@ -35,7 +35,7 @@ type growing struct{ *Server }
 
 // add adds a partition to a region, or to the global level.
 func (s growing) add(ctx context.Context, q *Request) (Changed, error) {
-	d := s.known.now.Load()
+	d := s.known.current.Load()
 	var note string
 	already := func(p *topology.Partition) bool {
 		if p == nil || p.Region != q.Region {
@@ -66,7 +66,7 @@ func (s growing) add(ctx context.Context, q *Request) (Changed, error) {
 		return nil
 	})
 	if errors.Is(err, errAdding) {
-		c, err = Changed{Version: s.known.now.Load().spec.Version}, nil
+		c, err = Changed{Version: s.known.current.Load().spec.Version}, nil
 	}
 	c.Notes = []string{note}
 	return c, err
@@ -83,7 +83,7 @@ func notNow(waits string) error {
 // run moves a partition that is being added on, until ctx ends.
 func (s growing) run(ctx context.Context) {
 	for pause.Between(ctx, growPause/2, growPause*3/2) == nil {
-		d := s.known.now.Load()
+		d := s.known.current.Load()
 		p := d.cluster.Adding()
 		if p == nil {
 			s.growth.Store(nil)

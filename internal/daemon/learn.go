@@ -140,7 +140,7 @@ func (s *Server) settle(ctx context.Context) (*description, error) {
 
 func (s *Server) settleOnce(ctx context.Context) (*description, error) {
 	for {
-		d := s.known.now.Load()
+		d := s.known.current.Load()
 		if s.server != nil {
 			if err := s.server.Leave(d.cluster); err != nil {
 				return nil, err
@@ -179,7 +179,7 @@ func (s *Server) settleOnce(ctx context.Context) (*description, error) {
 
 // introduce announces this storage server to a member of the region before its first start (D4).
 func (s *Server) introduce(ctx context.Context) error {
-	d, self := s.known.now.Load(), s.self()
+	d, self := s.known.current.Load(), s.self()
 	if _, err := os.Stat(filepath.Join(s.dir, "blocks")); err == nil || self.State == topology.StorageLeft || d.cluster.StorageVersion(self.Region) == 1 {
 		return nil
 	}
@@ -269,7 +269,7 @@ func (s *Server) hear(d *description) error {
 		return err
 	}
 	select {
-	case s.heard <- struct{}{}:
+	case s.unapplied <- struct{}{}:
 	default:
 	}
 	return nil
@@ -281,7 +281,7 @@ func (s *Server) follow(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.heard:
+		case <-s.unapplied:
 		}
 		for err := s.apply(ctx); err != nil && ctx.Err() == nil; err = s.apply(ctx) {
 			s.logger.Warn("a change of the cluster cannot be followed yet: trying on", "error", err)
@@ -294,7 +294,7 @@ func (s *Server) follow(ctx context.Context) {
 
 // apply changes this server to match the newest description.
 func (s *Server) apply(ctx context.Context) error {
-	if err := saveCopy(s.dir, s.known.now.Load()); err != nil {
+	if err := saveCopy(s.dir, s.known.current.Load()); err != nil {
 		return err
 	}
 	d, err := s.settle(ctx) // a newer one that arrives meanwhile is applied next
@@ -357,7 +357,7 @@ func (s *Server) tidy(ctx context.Context) {
 // drained reports whether this server has no blocks any more, and all others of the region know that it
 // leaves and do not rely on it.
 func (s *Server) drained(ctx context.Context, self *topology.Server) bool {
-	plan := s.known.now.Load().cluster
+	plan := s.known.current.Load().cluster
 	admin := region.NewAdmin(s.work.caller, storagePatience)
 	for _, o := range plan.Storage(self.Region) {
 		status, err := admin.Status(ctx, o.Storage)

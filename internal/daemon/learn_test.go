@@ -36,7 +36,7 @@ func TestForeignDescription(t *testing.T) {
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	before := s.known.now.Load()
+	before := s.known.current.Load()
 
 	foreign, err := s.edit(ctx, func(spec *topology.Spec, _ *topology.Cluster) error {
 		spec.Regions, spec.Addresses = []topology.Region{"two"}, map[string]string{"twoa": spec.Addresses["onea"]}

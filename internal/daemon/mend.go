@@ -28,23 +28,23 @@ type mending struct {
 
 // mendings holds the mending of each partition. Its methods may be called concurrently.
 type mendings struct {
-	mu sync.Mutex
-	of map[uint16]mending // GUARDED_BY mu
+	mu          sync.Mutex
+	byPartition map[uint16]mending // GUARDED_BY mu
 }
 
 func (m *mendings) get(partition uint16) mending {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.of[partition]
+	return m.byPartition[partition]
 }
 
 func (m *mendings) set(partition uint16, now mending) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.of == nil {
-		m.of = map[uint16]mending{}
+	if m.byPartition == nil {
+		m.byPartition = map[uint16]mending{}
 	}
-	m.of[partition] = now
+	m.byPartition[partition] = now
 }
 
 // mend replaces damaged replicas of this server until ctx ends. Another process on this server takes the

@@ -68,7 +68,7 @@ const numbersFile = "numbers"
 // peers holds the numbers of other servers. Its methods may be called concurrently.
 type peers struct {
 	mu      sync.Mutex
-	of      map[string]Numbers // GUARDED_BY mu; by server
+	numbers map[string]Numbers // GUARDED_BY mu; by server
 	changed bool               // GUARDED_BY mu; since the last save
 }
 
@@ -91,7 +91,7 @@ func (p *peers) load(dir string) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.of = of
+	p.numbers = of
 	return nil
 }
 
@@ -100,17 +100,17 @@ func (p *peers) load(dir string) error {
 func (p *peers) hear(said *Numbers, replicas []topology.Replica) Numbers {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	was := p.of[said.Server]
+	was := p.numbers[said.Server]
 	if said.Incarnation > 0 {
 		now := was
 		now.merge(said)
 		maps.DeleteFunc(now.Logs, func(process uint32, _ wal.Position) bool {
 			return !slices.ContainsFunc(replicas, func(r topology.Replica) bool { return uint32(r.Process) == process })
 		})
-		if p.of == nil {
-			p.of = map[string]Numbers{}
+		if p.numbers == nil {
+			p.numbers = map[string]Numbers{}
 		}
-		p.of[said.Server] = now
+		p.numbers[said.Server] = now
 		p.changed = p.changed || now.Incarnation != was.Incarnation || now.Instance != was.Instance || !maps.Equal(now.Logs, was.Logs)
 	}
 	if was.Instance != said.Instance {
@@ -126,7 +126,7 @@ func (p *peers) save(dir string) error {
 		p.mu.Unlock()
 		return nil
 	}
-	text, err := json.Marshal(p.of)
+	text, err := json.Marshal(p.numbers)
 	p.changed = err != nil
 	p.mu.Unlock()
 	if err != nil {

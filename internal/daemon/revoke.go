@@ -12,7 +12,7 @@ import (
 
 // description returns this server's description of the cluster for other processes.
 func (s *Server) description(ctx context.Context) Description {
-	d := s.known.now.Load()
+	d := s.known.current.Load()
 	spec := d.spec
 	spec.Revoked = nil
 	return Description{
@@ -28,9 +28,9 @@ func (s *Server) adopt(d *description) (newer bool, err error) {
 	if !newer || s.credentials == nil {
 		return newer, err
 	}
-	for now := s.known.now.Load(); ; {
+	for now := s.known.current.Load(); ; {
 		s.credentials.SetRevoked(revocations(now))
-		latest := s.known.now.Load()
+		latest := s.known.current.Load()
 		if latest == now {
 			break
 		}

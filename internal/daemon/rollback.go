@@ -38,7 +38,7 @@ type rollbacks struct {
 func (s *Server) newRollbacks() *rollbacks {
 	r := &rollbacks{
 		name: s.cfg.Name, instance: s.instance, dir: s.dir, logger: s.logger, registry: s.registry,
-		plan: func() *topology.Cluster { return s.known.now.Load().cluster },
+		plan: func() *topology.Cluster { return s.known.current.Load().cluster },
 		dial: func() *transport.Client { return transport.Dial(s.transportConfig()) },
 	}
 	if (signature{s}).signs() {

@@ -81,7 +81,7 @@ type Server struct {
 	applied atomic.Uint64          // version of the description that all parts of the server follow
 	growth  atomic.Pointer[Growth] // nil: no partition is being added
 
-	heard chan struct{} // capacity 1: known has a description that Run has not applied
+	unapplied chan struct{} // capacity 1: known has a description that Run has not applied
 }
 
 // registered is what a server knows of the registry.
@@ -94,7 +94,7 @@ type registered struct {
 // nothing is left open. StartServer waits for the registry if it needs information that only the registry
 // has.
 func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
-	s := &Server{cfg: cfg, dir: filepath.Join(cfg.File.DataDir, cfg.Name), started: time.Now(), heard: make(chan struct{}, 1)}
+	s := &Server{cfg: cfg, dir: filepath.Join(cfg.File.DataDir, cfg.Name), started: time.Now(), unapplied: make(chan struct{}, 1)}
 	s.logger = cfg.Logger.With("server", cfg.Name)
 	defer func() {
 		if err != nil {
@@ -142,7 +142,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
-	tellMended(s.dir, s.known.now.Load(), s.logger)
+	tellMended(s.dir, s.known.current.Load(), s.logger)
 	return s, nil
 }
 
@@ -235,7 +235,7 @@ func (s *Server) dial() attach.Caller {
 }
 
 // self returns this server in the newest description.
-func (s *Server) self() *topology.Server { return s.known.now.Load().cluster.Server(s.cfg.Name) }
+func (s *Server) self() *topology.Server { return s.known.current.Load().cluster.Server(s.cfg.Name) }
 
 // open starts the replicas, the storage server and the background work.
 func (s *Server) open(ctx context.Context) error {
@@ -250,7 +250,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.rollbacks.remember(ctx); err != nil {
 		return err
 	}
-	d := s.known.now.Load()
+	d := s.known.current.Load()
 	s.server, err = server.Start(server.Config{
 		Cluster: d.cluster, Name: s.cfg.Name, Dir: s.dir, Durability: durability,
 		Tuning: s.cfg.Tuning, Endpoint: s.endpoint, Asker: asking, VectorKeys: s.vectorKeys, Lengths: s.lengths,

@@ -75,7 +75,7 @@ func (s signature) verify(d registry.Document, spec *topology.Spec) error {
 
 // knows reports whether a spec equals the newest one of this process.
 func (s signature) knows(spec *topology.Spec) bool {
-	now := s.known.now.Load()
+	now := s.known.current.Load()
 	return now != nil && bytes.Equal(now.spec.YAML(), spec.YAML())
 }
 

@@ -93,7 +93,7 @@ func TestEtcdCannotChangeTheCluster(t *testing.T) {
 	m.put(good.Value)
 	m.awaitApart("westa", "")
 	for _, name := range []string{"westa", "westb", "westc"} {
-		require.Equal(t, w.file.Addresses["westb"], w.running[name].known.now.Load().cluster.Server("westb").Address)
+		require.Equal(t, w.file.Addresses["westb"], w.running[name].known.current.Load().cluster.Server("westb").Address)
 	}
 }
 
@@ -111,12 +111,12 @@ func TestStartWithAChangedEtcd(t *testing.T) {
 	m.awaitApart("westa", errForgot.Error())
 	w.halt("westa")
 	w.start("westa")
-	require.Equal(t, uint64(2), w.running["westa"].known.now.Load().spec.Version)
+	require.Equal(t, uint64(2), w.running["westa"].known.current.Load().spec.Version)
 
 	m.put(m.moved().YAML())
 	w.halt("westa")
 	w.start("westa")
-	require.Equal(t, w.file.Addresses["westb"], w.running["westa"].known.now.Load().cluster.Server("westb").Address)
+	require.Equal(t, w.file.Addresses["westb"], w.running["westa"].known.current.Load().cluster.Server("westb").Address)
 	fresh := w.file
 	fresh.DataDir = t.TempDir()
 	w.halt("westc")
@@ -131,7 +131,7 @@ func TestStartWithAChangedEtcd(t *testing.T) {
 	m.put(copied)
 	m.awaitApart("westa", "")
 	w.start("westc")
-	require.Equal(t, uint64(2), w.running["westc"].known.now.Load().spec.Version)
+	require.Equal(t, uint64(2), w.running["westc"].known.current.Load().spec.Version)
 }
 
 // The first server that starts with this version signs the description of a cluster that an older version

@@ -18,7 +18,7 @@ const statusPatience = 2 * time.Second
 func (s *Server) Status(ctx context.Context) ServerStatus {
 	ctx, cancel := context.WithTimeout(ctx, statusPatience)
 	defer cancel()
-	d, self := s.known.now.Load(), s.self()
+	d, self := s.known.current.Load(), s.self()
 	status := ServerStatus{
 		Name: s.cfg.Name, Region: self.Region, Address: self.Address, Build: s.cfg.Build, Started: s.started.UTC(), Version: d.spec.Version, Applied: s.applied.Load(),
 		Growth: s.growth.Load(),
@@ -106,7 +106,7 @@ func (s *Server) Unready(ctx context.Context) string {
 	for _, r := range s.server.Replicas(ctx) {
 		answer[r.Partition] = true
 	}
-	for _, p := range s.known.now.Load().cluster.Partitions {
+	for _, p := range s.known.current.Load().cluster.Partitions {
 		for _, r := range p.Replicas {
 			if r.Server == s.cfg.Name && !answer[p.ID] {
 				return fmt.Sprintf("the replica of partition %d does not answer", p.ID)

@@ -163,5 +163,5 @@ func PartitionDir(partition uint16) string { return fmt.Sprintf("partition-%d", 
 func (s *StoppedServer) Knows(server string, process multicast.ProcessID) wal.Position {
 	s.peers.mu.Lock()
 	defer s.peers.mu.Unlock()
-	return s.peers.of[server].Logs[uint32(process)]
+	return s.peers.numbers[server].Logs[uint32(process)]
 }

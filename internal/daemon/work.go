@@ -52,7 +52,7 @@ type work struct {
 }
 
 func (s *Server) newWork(ctx context.Context) (_ *work, err error) {
-	plan, self := s.known.now.Load().cluster, s.self()
+	plan, self := s.known.current.Load().cluster, s.self()
 	w := &work{ended: make(chan struct{})}
 	w.life, w.stop = context.WithCancel(context.Background())
 	w.leading.Store(&map[uint16]bool{})
@@ -89,8 +89,10 @@ func (s *Server) newWork(ctx context.Context) (_ *work, err error) {
 		return nil, err
 	}
 	s.metrics.Add(w.collector.Metrics)
-	w.canaries = newCanaries(w.client.Answers, func() int { return len(s.known.now.Load().cluster.Servers) })
-	s.metrics.Add(func(to metrics.Report) { w.canaries.report(to, s.self(), len(s.known.now.Load().cluster.Partitions)) })
+	w.canaries = newCanaries(w.client.Answers, func() int { return len(s.known.current.Load().cluster.Servers) })
+	s.metrics.Add(func(to metrics.Report) {
+		w.canaries.report(to, s.self(), len(s.known.current.Load().cluster.Partitions))
+	})
 	w.compared = newComparison(s)
 	s.metrics.Add(w.compared.report)
 	return w, nil
@@ -120,7 +122,7 @@ func (s *Server) openObjects(ctx context.Context, plan *topology.Cluster) (attac
 // signing returns the function that signs requests to the object storage for clients without credentials; nil
 // if the blocks are on the servers' disks.
 func signing(s *Server) func(context.Context, block.Signing) (string, error) {
-	plan, region := s.known.now.Load().cluster, s.self().Region
+	plan, region := s.known.current.Load().cluster, s.self().Region
 	if plan.Objects == nil {
 		return nil
 	}

@@ -29,10 +29,10 @@ func (t *Table) Answer(m *meta.Machine, session uint64, a *Ask, now posix.Time) 
 	}
 	defer t.Save()
 	l := t.logs[session]
-	if a.Number <= l.asked || l.stopped {
+	if a.Number <= l.lastRequest || l.stopped {
 		return false
 	}
-	l.asked = a.Number
+	l.lastRequest = a.Number
 	t.markLog(l)
 	if g := t.dirs[a.Dir]; g != nil {
 		return g.session == session && !g.recalled

@@ -44,14 +44,14 @@ type span struct {
 
 // log is the replicated state of a session's log.
 type log struct {
-	session uint64
-	number  uint64
-	next    uint64 // the operation to be executed next, from 1
-	stopped bool   // an operation had another outcome than the client expects
-	asked   uint64 // the newest request for an existing directory
-	grants  int
-	spare   []posix.Ino // the first numbers of spans without a grant
-	dirty   bool
+	session     uint64
+	number      uint64
+	next        uint64 // the operation to be executed next, from 1
+	stopped     bool   // an operation had another outcome than the client expects
+	lastRequest uint64 // the newest request for an existing directory
+	grants      int
+	spare       []posix.Ino // the first numbers of spans without a grant
+	dirty       bool
 }
 
 // Table has the grants of one partition. It has one owner.
@@ -272,7 +272,7 @@ func (t *Table) Begin(session, number uint64) bool {
 		return true
 	}
 	t.endAll(session)
-	l.number, l.next, l.stopped, l.asked = number, 1, false, 0
+	l.number, l.next, l.stopped, l.lastRequest = number, 1, false, 0
 	t.markLog(l)
 	return true
 }
@@ -387,7 +387,7 @@ func (l *log) encode() []byte {
 	for _, first := range l.spare {
 		b = varint.AppendUint(b, first)
 	}
-	return varint.AppendUint(b, l.asked)
+	return varint.AppendUint(b, l.lastRequest)
 }
 
 func readLog(key, value []byte) (*log, error) {
@@ -397,7 +397,7 @@ func readLog(key, value []byte) (*log, error) {
 		l.spare = append(l.spare, posix.Ino(r.Uint64()))
 	}
 	if r.Len() > 0 { // not in a log that an older version has stored
-		l.asked = r.Uint64()
+		l.lastRequest = r.Uint64()
 	}
 	if r.Done() != nil || len(key) != 9 {
 		return nil, fmt.Errorf("stored log %x: %w", key, varint.ErrMalformed)

@@ -40,7 +40,7 @@ func (c *Cluster) Client(region topology.Region) (*attach.Client, error) {
 func (c *Cluster) ClientWithCache(region topology.Region, cacheBytes int) (*attach.Client, error) {
 	f := &following{Caller: c.network.client(region), cluster: c}
 	client, err := attach.New(attach.Config{
-		Cluster: c.now.Load().cluster, Region: region, Caller: f, Objects: c.objects,
+		Cluster: c.plan.Load().cluster, Region: region, Caller: f, Objects: c.objects,
 		CacheBytes: cacheBytes, Disk: c.cache, OneDisk: true,
 		CacheNames: true, Delegate: c.cfg.Delegate, Linearizable: c.cfg.Linearizable, Timeout: c.cfg.Timeout, Logger: c.cfg.Logger.With("client", region),
 	})
@@ -51,6 +51,6 @@ func (c *Cluster) ClientWithCache(region topology.Region, cacheBytes int) (*atta
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clients[f] = struct{}{}
-	f.follow(c.now.Load().cluster) // the cluster may have changed meanwhile
+	f.follow(c.plan.Load().cluster) // the cluster may have changed meanwhile
 	return client, nil
 }

@@ -69,16 +69,16 @@ type Cluster struct {
 	objects  attach.Objects   // of all clients; nil: the blocks are on the servers' disks
 	metrics  metrics.Set
 
-	now  atomic.Pointer[plan]
+	plan atomic.Pointer[plan]
 	life context.Context // of the servers
 	stop context.CancelFunc
 	ends sync.WaitGroup // of the servers, and of the watch of the description
 
-	mu      sync.Mutex
-	seen    map[string]bool         // GUARDED_BY mu; servers that were started, by name
-	servers map[string]*running     // GUARDED_BY mu; those that are to run
-	clients map[*following]struct{} // GUARDED_BY mu; the open ones
-	errs    []error                 // GUARDED_BY mu; of servers that have ended
+	mu          sync.Mutex
+	everStarted map[string]bool         // GUARDED_BY mu; servers that were started, by name
+	servers     map[string]*running     // GUARDED_BY mu; those that are to run
+	clients     map[*following]struct{} // GUARDED_BY mu; the open ones
+	errs        []error                 // GUARDED_BY mu; of servers that have ended
 }
 
 // startPatience is the time limit for the start of the servers. A server that has lost its disk waits for a
@@ -94,7 +94,7 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	if cfg.WAN && cfg.GRPC {
 		return nil, errors.New("wide-area delays are added to the links in memory: use them without the gRPC transport")
 	}
-	c := &Cluster{cfg: cfg, seen: map[string]bool{}, servers: map[string]*running{}, clients: map[*following]struct{}{}}
+	c := &Cluster{cfg: cfg, everStarted: map[string]bool{}, servers: map[string]*running{}, clients: map[*following]struct{}{}}
 	c.life, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if c.unlock, err = claim(cfg.Dir); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	if err := c.startAll(ctx); err != nil {
 		return nil, err
 	}
-	c.Plan = c.now.Load().cluster
+	c.Plan = c.plan.Load().cluster
 	if c.objects, err = attach.OpenObjects(ctx, c.Plan, true); err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ type plan struct {
 
 // resolve returns the address of the server that hosts a process.
 func (c *Cluster) resolve(p multicast.ProcessID) (string, bool) {
-	if s := c.now.Load().hosts[p]; s != nil {
+	if s := c.plan.Load().hosts[p]; s != nil {
 		return s.Address, true
 	}
 	return "", false
@@ -108,7 +108,7 @@ func (c *Cluster) adapt(document registry.Document) error {
 	if err := cluster.Crowded(); err != nil {
 		return err
 	}
-	c.now.Store(&plan{cluster, cluster.Hosts()})
+	c.plan.Store(&plan{cluster, cluster.Hosts()})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for f := range c.clients {
@@ -119,7 +119,7 @@ func (c *Cluster) adapt(document registry.Document) error {
 		case r != nil && gone(cluster, &s):
 			r.stop()
 			delete(c.servers, s.Name)
-		case !c.seen[s.Name] && !gone(cluster, &s):
+		case !c.everStarted[s.Name] && !gone(cluster, &s):
 			c.begin(s.Name)
 		}
 	}
@@ -130,7 +130,7 @@ func (c *Cluster) adapt(document registry.Document) error {
 func (c *Cluster) begin(name string) *running {
 	ctx, stop := context.WithCancel(c.life)
 	r := &running{stop: stop, started: make(chan struct{}), ended: make(chan struct{})}
-	c.seen[name], c.servers[name] = true, r
+	c.everStarted[name], c.servers[name] = true, r
 	c.ends.Go(func() {
 		defer close(r.ended)
 		defer stop()

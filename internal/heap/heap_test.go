@@ -73,7 +73,7 @@ type fragile struct{ at *int }
 func (x *fragile) Before(other *fragile) bool { return *x.at < *other.at }
 func (x *fragile) Moved(int)                  {}
 
-// event is what the simulators keep: a value that nobody changes.
+// event is a value as the simulators keep it: it is never changed.
 type event struct {
 	at, seq uint64
 	_       func() // as large as those of the simulators

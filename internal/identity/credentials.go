@@ -25,10 +25,10 @@ type Credentials struct {
 
 	revoked atomic.Pointer[[]Revocation] // nil: nothing was revoked
 
-	mu     sync.Mutex
-	now    *loaded   // in use
-	looked time.Time // time of the last check of the files
-	seen   []stamp   // state of the files at that time
+	mu        sync.Mutex
+	loaded    *loaded   // in use
+	checkedAt time.Time // time of the last check of the files
+	stamps    []stamp   // state of the files at that time
 }
 
 // loaded is the content of the files. It is not changed once made.
@@ -52,9 +52,9 @@ func Load(files Files, logger *slog.Logger) (*Credentials, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Credentials{files: files, log: logger, looked: time.Now(), seen: stamps(files)}
+	c := &Credentials{files: files, log: logger, checkedAt: time.Now(), stamps: stamps(files)}
 	var err error
-	if c.now, err = load(files); err != nil {
+	if c.loaded, err = load(files); err != nil {
 		return nil, err
 	}
 	if dir := filepath.Dir(files.CA); hasCAKey(dir) {
@@ -149,28 +149,28 @@ func (c *Credentials) NotAfter() time.Time { return c.current().certificate.Leaf
 func (c *Credentials) current() *loaded {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.looked) < lookEvery {
-		return c.now
+	if time.Since(c.checkedAt) < lookEvery {
+		return c.loaded
 	}
-	c.looked = time.Now()
-	if seen := stamps(c.files); !slices.Equal(seen, c.seen) {
-		c.seen = seen
+	c.checkedAt = time.Now()
+	if seen := stamps(c.files); !slices.Equal(seen, c.stamps) {
+		c.stamps = seen
 		c.reload()
 	}
-	return c.now
+	return c.loaded
 }
 
 // reload takes valid files into use. c.mu is held.
 func (c *Credentials) reload() {
 	next, err := load(c.files)
-	if err == nil && (next.identity.Cluster != c.now.identity.Cluster || next.identity.Role != c.now.identity.Role) {
-		err = fmt.Errorf("%s: it is of %s, this process is %s", c.files.Certificate, next.identity, c.now.identity)
+	if err == nil && (next.identity.Cluster != c.loaded.identity.Cluster || next.identity.Role != c.loaded.identity.Role) {
+		err = fmt.Errorf("%s: it is of %s, this process is %s", c.files.Certificate, next.identity, c.loaded.identity)
 	}
 	if err != nil {
-		c.log.Warn("new certificate files are broken, the old ones stay in use", "error", err, "until", c.now.certificate.Leaf.NotAfter)
+		c.log.Warn("new certificate files are broken, the old ones stay in use", "error", err, "until", c.loaded.certificate.Leaf.NotAfter)
 		return
 	}
-	c.now = next
+	c.loaded = next
 	c.log.Info("new certificate files are in use", "identity", next.identity.String(), "until", next.certificate.Leaf.NotAfter)
 }
 

@@ -259,7 +259,7 @@ func TestClientWithServerUsage(t *testing.T) {
 
 // withCertificate shows a certificate to any peer.
 func withCertificate(c *Credentials) *tls.Config {
-	return &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{c.now.certificate}}
+	return &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{c.loaded.certificate}}
 }
 
 func oldTLS(c *Credentials) *tls.Config {
@@ -293,7 +293,7 @@ func TestRotation(t *testing.T) {
 	c := mustLoad(t, f, slog.New(slog.NewTextHandler(&log, nil)))
 	look := func() Identity {
 		c.mu.Lock()
-		c.looked = c.looked.Add(-lookEvery) // a second later
+		c.checkedAt = c.checkedAt.Add(-lookEvery) // a second later
 		c.mu.Unlock()
 		return c.Identity()
 	}

@@ -75,7 +75,7 @@ func readVectorKeys(path string) ([][]byte, error) {
 }
 
 // SaveVectorKeys writes the CA's vector keys to the key file of a server, beside its private key. It reports
-// whether the file had other vector keys.
+// whether the file had other vector keys before.
 func (ca *CA) SaveVectorKeys(f Files) (changed bool, err error) {
 	keys, err := ca.vectorKeys()
 	if err != nil {

@@ -77,7 +77,7 @@ func (s *Store) Scan(from, to []byte) iter.Seq2[[]byte, []byte] {
 		if s.err != nil || to != nil && bytes.Compare(from, to) >= 0 {
 			return
 		}
-		m := merge{ahead: s.pending.seek(from), to: to, yield: yield}
+		m := merge{pending: s.pending.seek(from), to: to, yield: yield}
 		s.fail(s.base.scan(from, to, m.committed))
 		if !m.stopped && s.err == nil {
 			m.before(nil)
@@ -87,7 +87,7 @@ func (s *Store) Scan(from, to []byte) iter.Seq2[[]byte, []byte] {
 
 // merge lays pending entries over committed ones.
 type merge struct {
-	ahead   cursor // in the pending entries
+	pending cursor // in the pending entries
 	to      []byte
 	yield   func(key, value []byte) bool
 	stopped bool
@@ -98,10 +98,10 @@ func (m *merge) committed(key, value []byte) bool {
 	if !m.before(key) {
 		return false
 	}
-	if e, ok := m.ahead.peek(); ok && bytes.Equal(e.key, key) {
+	if e, ok := m.pending.peek(); ok && bytes.Equal(e.key, key) {
 		value = e.value
 	}
-	m.ahead.pass(key)
+	m.pending.pass(key)
 	if value != nil && !m.yield(key, value) {
 		m.stopped = true
 	}
@@ -111,11 +111,11 @@ func (m *merge) committed(key, value []byte) bool {
 // before yields the pending entries in front of limit, or all that are left if it is nil.
 func (m *merge) before(limit []byte) bool {
 	for {
-		e, ok := m.ahead.peek()
+		e, ok := m.pending.peek()
 		if !ok || limit != nil && bytes.Compare(e.key, limit) >= 0 || m.to != nil && bytes.Compare(e.key, m.to) >= 0 {
 			return true
 		}
-		m.ahead.pass(e.key)
+		m.pending.pass(e.key)
 		if e.value != nil && !m.yield(e.key, e.value) {
 			m.stopped = true
 			return false

@@ -89,44 +89,44 @@ func (t *table) reset() {
 // cursor walks a table in order. The table may change meanwhile: the cursor gives each key with its value at
 // the moment of the visit.
 type cursor struct {
-	t       *table
-	run, at int
-	changes uint64
-	past    []byte // everything up to here is behind the cursor
-	started bool   // past is valid
-	from    []byte
+	table      *table
+	run, index int
+	changes    uint64
+	past       []byte // everything up to here is behind the cursor
+	started    bool   // past is valid
+	from       []byte
 }
 
 func (t *table) seek(from []byte) cursor {
-	c := cursor{t: t, from: from}
+	c := cursor{table: t, from: from}
 	c.settle()
 	return c
 }
 
 // settle finds the place of the cursor again.
 func (c *cursor) settle() {
-	c.changes = c.t.changes
+	c.changes = c.table.changes
 	from := c.from
 	if c.started {
 		from = c.past
 	}
 	var found bool
-	c.run, c.at, found = c.t.find(from)
+	c.run, c.index, found = c.table.find(from)
 	if found && c.started {
-		c.at++
+		c.index++
 	}
 }
 
 // peek gives the entry ahead.
 func (c *cursor) peek() (entry, bool) {
-	if c.changes != c.t.changes {
+	if c.changes != c.table.changes {
 		c.settle()
 	}
-	for c.run < len(c.t.runs) {
-		if c.at < len(c.t.runs[c.run]) {
-			return c.t.runs[c.run][c.at], true
+	for c.run < len(c.table.runs) {
+		if c.index < len(c.table.runs[c.run]) {
+			return c.table.runs[c.run][c.index], true
 		}
-		c.run, c.at = c.run+1, 0
+		c.run, c.index = c.run+1, 0
 	}
 	return entry{}, false
 }
@@ -135,7 +135,7 @@ func (c *cursor) peek() (entry, bool) {
 // greater than the key ahead.
 func (c *cursor) pass(key []byte) {
 	if e, ok := c.peek(); ok && bytes.Equal(e.key, key) {
-		c.at++
+		c.index++
 	}
 	c.past = append(c.past[:0], key...)
 	c.started = true

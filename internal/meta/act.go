@@ -30,7 +30,7 @@ func (m *Machine) act(c *Command, o *outcome, counter uint64) Result {
 			invariant.Check(code == posix.OK, "inode %d was held and is gone: %v", n.Ino, code)
 		}
 	}
-	r := Result{Number: uint64(s.moved.at)}
+	r := Result{Number: uint64(s.moved.partition)}
 	switch c.Op {
 	case OpLink:
 		r.Attr = m.applyLink(c, s).Attr
@@ -51,19 +51,19 @@ func (m *Machine) act(c *Command, o *outcome, counter uint64) Result {
 		if here == tablePartition {
 			m.placeTable(c)
 		}
-		return Result{Attr: s.from.Attr, Number: uint64(s.from.at)}
+		return Result{Attr: s.from.Attr, Number: uint64(s.from.partition)}
 	}
 	return r
 }
 
 func (m *Machine) actRename(c *Command, o *outcome, counter uint64) Result {
-	s, at := o.scene, o.scene.moved.at
+	s, at := o.scene, o.scene.moved.partition
 	wasHere := s.moved.in(m.cfg.Partition)
 	if o.moving != nil {
 		at = c.Target
 		o.moving.inode.changed(c.Time)
 		m.relocate(c, o.moving, wasHere)
-		s.moved.at = at
+		s.moved.partition = at
 		s.moved.inode = o.moving.inode
 	}
 	r := m.applyRename(c, s, at, counter)

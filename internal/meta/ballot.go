@@ -25,32 +25,32 @@ func (m *Machine) ballot(c *Command, parties []uint16) (vote, holdSet) {
 	s := m.look(c)
 	v := vote{partition: m.cfg.Partition, time: c.Time, source: s.source, target: s.target}
 	v.code, v.final = m.alone(&bound, s)
-	b := &booth{m: m, c: c, vote: &v}
+	b := &booth{machine: m, command: c, vote: &v}
 	b.look(&s, parties)
 	return v, b.holds
 }
 
 // booth is where a vote is made.
 type booth struct {
-	m     *Machine
-	c     *Command
-	vote  *vote
-	holds holdSet
+	machine *Machine
+	command *Command
+	vote    *vote
+	holds   holdSet
 }
 
 // look adds the scene of this partition to the vote, and the holds for it.
 func (b *booth) look(s *scene, parties []uint16) {
-	k, here := b.c.cast(), b.m.cfg.Partition
-	b.directory(&s.from, k.from, b.c.Name)
-	b.directory(&s.to, k.to, b.c.NewName)
+	k, here := b.command.cast(), b.machine.cfg.Partition
+	b.directory(&s.from, k.from, b.command.Name)
+	b.directory(&s.to, k.to, b.command.NewName)
 	if b.vote.source.ino != 0 {
-		b.vote.source.at = b.m.where(&s.source)
+		b.vote.source.at = b.machine.where(&s.source)
 	}
 	if b.vote.target.ino != 0 {
-		b.vote.target.at = b.m.where(&s.target)
+		b.vote.target.at = b.machine.where(&s.target)
 	}
-	if b.c.Op == OpPlace && here == tablePartition {
-		b.holds.facets(b.c.Ino, 0, facetRule) // its row: rule and row change together
+	if b.command.Op == OpPlace && here == tablePartition {
+		b.holds.facets(b.command.Ino, 0, facetRule) // its row: rule and row change together
 	}
 	if k.moved != 0 {
 		b.moved(&s.moved, parties)
@@ -58,15 +58,15 @@ func (b *booth) look(s *scene, parties []uint16) {
 	if k.replaced != 0 && s.replaced.in(here) {
 		b.replaced(&s.replaced)
 	}
-	if b.c.Op == OpRename {
+	if b.command.Op == OpRename {
 		b.walks(s)
 	}
 }
 
 // sees adds an inode that is here, and holds facets of it.
 func (b *booth) sees(s *sight, shared, exclusive facet) {
-	if !slices.ContainsFunc(b.vote.seen, func(a posix.Attr) bool { return a.Ino == s.Ino }) {
-		b.vote.seen = append(b.vote.seen, s.Attr)
+	if !slices.ContainsFunc(b.vote.inodes, func(a posix.Attr) bool { return a.Ino == s.Ino }) {
+		b.vote.inodes = append(b.vote.inodes, s.Attr)
 	}
 	b.holds.facets(s.Ino, shared, exclusive)
 }
@@ -76,7 +76,7 @@ func (b *booth) directory(s *sight, ino posix.Ino, name string) {
 	if ino == 0 || s.code != posix.OK {
 		return
 	}
-	if b.c.Op == OpPlace {
+	if b.command.Op == OpPlace {
 		b.sees(s, pinned&^facetRule, facetRule)
 		return
 	}
@@ -86,7 +86,7 @@ func (b *booth) directory(s *sight, ino posix.Ino, name string) {
 
 // moved votes on the inode that loses, gets or changes a name, or moves.
 func (b *booth) moved(s *sight, parties []uint16) {
-	here, c := b.m.cfg.Partition, b.c
+	here, c := b.machine.cfg.Partition, b.command
 	ino := c.cast().moved
 	moves := c.Op == OpMove || c.Op == OpRename
 	if s.code != posix.OK || s.Ino != ino {
@@ -96,7 +96,7 @@ func (b *booth) moved(s *sight, parties []uint16) {
 		return
 	}
 	if moves && s.mayMove(c, parties) {
-		b.vote.export = b.m.export(&s.inode)
+		b.vote.export = b.machine.export(&s.inode)
 	}
 	switch {
 	case c.Op == OpMove || b.vote.export != nil:
@@ -112,8 +112,8 @@ func (b *booth) moved(s *sight, parties []uint16) {
 func (b *booth) replaced(s *sight) {
 	exclusive := facetLinks
 	switch {
-	case b.c.Flags&RenameExchange != 0:
-		exclusive |= b.c.reparents(s)
+	case b.command.Flags&RenameExchange != 0:
+		exclusive |= b.command.reparents(s)
 	case s.Mode.IsDir():
 		exclusive |= facetContent
 	}
@@ -122,7 +122,7 @@ func (b *booth) replaced(s *sight) {
 
 // judged has the facets of an inode that the rules for its names read.
 func (b *booth) judged() facet {
-	if b.c.Authority == nil {
+	if b.command.Authority == nil {
 		return facetPlace
 	}
 	return facetPlace | facetAccess
@@ -138,7 +138,7 @@ func (c *Command) reparents(s *sight) facet {
 
 // mayMove reports whether c moves the inode to its target if it can be exported.
 func (s *sight) mayMove(c *Command, parties []uint16) bool {
-	if c.Target == s.at || s.Nlink == 0 || !slices.Contains(parties, c.Target) || !slices.Contains(parties, s.Ino.Partition()) {
+	if c.Target == s.partition || s.Nlink == 0 || !slices.Contains(parties, c.Target) || !slices.Contains(parties, s.Ino.Partition()) {
 		return false
 	}
 	return c.Op == OpMove || c.Flags&RenameExchange == 0 && !s.Mode.IsDir() && s.Nlink == 1
@@ -146,7 +146,7 @@ func (s *sight) mayMove(c *Command, parties []uint16) bool {
 
 // walks adds the ways up that c asks for, and those of both directories of a directory that may be moved.
 func (b *booth) walks(s *scene) {
-	c := b.c
+	c := b.command
 	asked := slices.Concat(c.Chain, c.Back)
 	if s.from.code == posix.OK && s.to.code == posix.OK && s.needsWays(c) {
 		asked = append(asked, c.Ino, c.NewParent)
@@ -155,12 +155,12 @@ func (b *booth) walks(s *scene) {
 		if slices.Contains(asked[:i], start) {
 			continue
 		}
-		if w, walked := b.m.walk(start, c.Child, c.NewChild); len(walked) > 0 {
+		if w, walked := b.machine.walk(start, c.Child, c.NewChild); len(walked) > 0 {
 			b.vote.ways = append(b.vote.ways, w)
 		}
 	}
 	if len(asked) > 0 {
-		b.holds = b.m.pinWays(b.holds, append([]posix.Ino{c.NewParent}, c.Chain...), append([]posix.Ino{c.Ino}, c.Back...))
+		b.holds = b.machine.pinWays(b.holds, append([]posix.Ino{c.NewParent}, c.Chain...), append([]posix.Ino{c.Ino}, c.Back...))
 	}
 }
 

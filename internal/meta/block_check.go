@@ -98,7 +98,7 @@ func (c *checker) blockTotals() {
 // than its home.
 type blockRecords struct {
 	home   blockRecord
-	known  bool  // home has a record
+	atHome bool  // home has a record
 	held   []int // partitions, home included
 	queued []int
 	posted bool // home is to be told that it was dropped
@@ -145,7 +145,7 @@ func (c *forestChecker) readHome(id posix.BlockID, r *blockRecords) {
 	}
 	if b := c.stores[home].Get(blockKey(id)); b != nil {
 		k, err := decodeBlock(b)
-		r.home, r.known = k, err == nil
+		r.home, r.atHome = k, err == nil
 	}
 }
 
@@ -153,7 +153,7 @@ func (c *forestChecker) checkBlock(id posix.BlockID, r *blockRecords) {
 	home := id.Partition()
 	slices.SortFunc(r.held, cmp.Compare)
 	for _, p := range r.held {
-		if !r.known || r.home.state != blockAway {
+		if !r.atHome || r.home.state != blockAway {
 			c.report("block %v is held in partition %d: its home, partition %d, says: %s", id, p, home, r.says())
 		}
 		for _, q := range r.queued {
@@ -166,7 +166,7 @@ func (c *forestChecker) checkBlock(id posix.BlockID, r *blockRecords) {
 	if r.posted && len(r.held) > 0 {
 		c.report("block %v is held in partition %v, but a post says that it was dropped", id, r.held)
 	}
-	if len(r.held) > 0 || !r.known {
+	if len(r.held) > 0 || !r.atHome {
 		return
 	}
 	switch {
@@ -179,7 +179,7 @@ func (c *forestChecker) checkBlock(id posix.BlockID, r *blockRecords) {
 
 // says is the record of the home in words.
 func (r *blockRecords) says() string {
-	if !r.known {
+	if !r.atHome {
 		return "nothing"
 	}
 	return r.home.String()

@@ -38,8 +38,8 @@ const maxNoted = 1 << 12
 // that are written, whichever command writes them.
 type noting struct {
 	Keys
-	changes []Change
-	all     bool // there were too many
+	changes  []Change
+	overflow bool // there were too many
 }
 
 // Set implements Keys.
@@ -78,9 +78,9 @@ func (n *noting) noteAttr(ino posix.Ino) {
 
 func (n *noting) note(c Change) {
 	if len(n.changes) >= maxNoted {
-		n.changes, n.all = nil, true
+		n.changes, n.overflow = nil, true
 	}
-	if !n.all {
+	if !n.overflow {
 		n.changes = append(n.changes, c)
 	}
 }
@@ -88,8 +88,8 @@ func (n *noting) note(c Change) {
 // TakeChanges returns the changes in a machine since the last call; all says that they were too many, and
 // anything may have changed.
 func TakeChanges(m *Machine) (changes []Change, all bool) {
-	changes, all = m.noted.changes, m.noted.all
-	m.noted.changes, m.noted.all = nil, false
+	changes, all = m.noted.changes, m.noted.overflow
+	m.noted.changes, m.noted.overflow = nil, false
 	return changes, all
 }
 

@@ -26,7 +26,7 @@ func CheckAll(stores []Keys) []string {
 		inodes:    map[posix.Ino]*placed{},
 		forwarded: map[posix.Ino]bool{},
 		orphans:   map[posix.Ino]bool{},
-		gone:      map[posix.Ino]bool{},
+		unnamed:   map[posix.Ino]bool{},
 		released:  map[posix.Ino]bool{},
 		promised:  map[posix.Ino]bool{},
 		pooled:    map[posix.Ino]int{},
@@ -96,7 +96,7 @@ type forestChecker struct {
 	inodes    map[posix.Ino]*placed
 	forwarded map[posix.Ino]bool     // their homes say where they are
 	orphans   map[posix.Ino]bool     // those that their homes know
-	gone      map[posix.Ino]bool     // on the way home: has no name any more
+	unnamed   map[posix.Ino]bool     // on the way home: has no name any more
 	released  map[posix.Ino]bool     // on the way from home: nobody holds it
 	promised  map[posix.Ino]bool     // is to be made
 	pooled    map[posix.Ino]int      // in the pool of this partition
@@ -163,7 +163,7 @@ func (c *forestChecker) readPosts(p int) {
 		}
 		switch post.Command.Op {
 		case OpGone:
-			c.gone[post.Command.Child] = true
+			c.unnamed[post.Command.Child] = true
 		case OpReleased:
 			c.released[post.Command.Child] = true
 		case OpMake:
@@ -279,7 +279,7 @@ func (c *forestChecker) home(n *placed) {
 	if !c.forwarded[n.ino] && !c.released[n.ino] {
 		c.report("inode %d is in partition %d: its home, partition %d, does not say so", n.ino, n.at, home)
 	}
-	if n.nlink == 0 && !c.orphans[n.ino] && !c.gone[n.ino] && !c.released[n.ino] {
+	if n.nlink == 0 && !c.orphans[n.ino] && !c.unnamed[n.ino] && !c.released[n.ino] {
 		c.report("inode %d in partition %d has no links: its home, partition %d, does not know, and nobody tells it", n.ino, n.at, home)
 	}
 }

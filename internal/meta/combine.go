@@ -95,7 +95,7 @@ func (o *outcome) rename(c *Command, votes []vote) posix.Code {
 	}
 	parties := partiesOf(votes)
 	if s.moved.Mode.IsDir() {
-		o.task = c.Ino != c.NewParent && s.moved.at != c.Target && slices.Contains(parties, c.Target)
+		o.task = c.Ino != c.NewParent && s.moved.partition != c.Target && slices.Contains(parties, c.Target)
 		return posix.OK
 	}
 	if s.moved.mayMove(c, parties) {
@@ -106,7 +106,7 @@ func (o *outcome) rename(c *Command, votes []vote) posix.Code {
 
 // take reads the inode that moves, if its partition could export it.
 func (o *outcome) take(c *Command, votes []vote) posix.Code {
-	b := voteOf(votes, o.scene.moved.at).export
+	b := voteOf(votes, o.scene.moved.partition).export
 	if len(b) == 0 {
 		return posix.OK
 	}
@@ -120,7 +120,7 @@ func (o *outcome) take(c *Command, votes []vote) posix.Code {
 
 func (o *outcome) move(c *Command, votes []vote) posix.Code {
 	n := &o.scene.moved
-	if code := o.scene.checkMove(c); code != posix.OK || n.at == c.Target {
+	if code := o.scene.checkMove(c); code != posix.OK || n.partition == c.Target {
 		return code
 	}
 	if !n.mayMove(c, partiesOf(votes)) {

@@ -125,7 +125,7 @@ func (n *inode) modified(t posix.Time) {
 	n.changed(t)
 }
 
-// merged gives a time of n that is to be t now.
+// merged returns the new value of a time of n, which a command sets to t. old is its value before.
 func (n *inode) merged(old, t posix.Time) posix.Time {
 	if t >= n.Ctime {
 		return t

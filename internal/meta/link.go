@@ -44,7 +44,7 @@ func (s *scene) checkLinks() posix.Code {
 func (m *Machine) applyLink(c *Command, s *scene) Result {
 	dir, n := &s.to.inode, &s.moved.inode
 	if s.to.in(m.cfg.Partition) {
-		m.addEntry(dir, entry{name: c.NewName, ino: n.Ino, kind: n.Mode.Type(), at: s.moved.at})
+		m.addEntry(dir, entry{name: c.NewName, ino: n.Ino, kind: n.Mode.Type(), at: s.moved.partition})
 		dir.modified(c.Time)
 		m.save(dir)
 	}

@@ -20,7 +20,7 @@ type locker struct {
 	session, owner uint64
 }
 
-// command asks for the bytes from start to end, the last one included.
+// command locks the bytes from start to end, both included.
 func (l locker) command(op meta.Op, ino posix.Ino, start, end uint64, flags uint32) meta.Command {
 	return meta.Command{Op: op, Ino: ino, Offset: start, Length: end - start + 1, Flags: flags, Session: l.session, Owner: l.owner, PID: 7}
 }

@@ -12,10 +12,10 @@ import (
 
 // peer is the exchange of this partition with another one.
 type peer struct {
-	posted   uint64 // number of the newest post to it
-	executed uint64 // number of its newest post that was executed here
-	pool     []span // its numbers for inodes that this partition names
-	asked    bool   // for more of them, by a post that it has not answered
+	posted    uint64 // number of the newest post to it
+	executed  uint64 // number of its newest post that was executed here
+	pool      []span // its numbers for inodes that this partition names
+	refilling bool   // for more of them, by a post that it has not answered
 }
 
 // span is numbers of inodes that follow each other.
@@ -47,7 +47,7 @@ func (m *Machine) peer(partition uint16) peer {
 func (m *Machine) setPeer(partition uint16, p *peer) {
 	b := varint.AppendUint(nil, p.posted)
 	b = varint.AppendUint(b, p.executed)
-	b = appendBool(b, p.asked)
+	b = appendBool(b, p.refilling)
 	b = varint.AppendUint(b, uint64(len(p.pool)))
 	for _, s := range p.pool {
 		b = varint.AppendUint(varint.AppendUint(b, s.first), s.count)
@@ -57,7 +57,7 @@ func (m *Machine) setPeer(partition uint16, p *peer) {
 
 func decodePeer(b []byte) (p peer, err error) {
 	r := varint.NewReader(b)
-	p.posted, p.executed, p.asked = r.Uint64(), r.Uint64(), r.Uint(1) == 1
+	p.posted, p.executed, p.refilling = r.Uint64(), r.Uint64(), r.Uint(1) == 1
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		s := span{posix.Ino(r.Uint64()), r.Uint64()}
 		if s.count == 0 || s.first.Counter() <= 1 || s.count > 1<<posix.CounterBits-s.first.Counter() {

@@ -56,15 +56,15 @@ func (m *Machine) lacksNumbers(c *Command) bool {
 	}
 	p := m.peer(at)
 	_, exists := m.entry(c.Ino, c.Name)
-	return !exists && p.asked && p.left() == 0
+	return !exists && p.refilling && p.left() == 0
 }
 
 // fill asks another partition for numbers if the pool is low. The caller stores p.
 func (m *Machine) fill(partition uint16, p *peer) {
-	if p.asked || p.left() >= poolLow {
+	if p.refilling || p.left() >= poolLow {
 		return
 	}
-	p.asked = true
+	p.refilling = true
 	m.postBy(partition, p, &Command{Op: OpNumbers, Length: poolChunk})
 }
 
@@ -95,7 +95,7 @@ func (m *Machine) granted(from uint16, c *Command) {
 		return // of another version
 	}
 	p := m.peer(from)
-	p.asked = false
+	p.refilling = false
 	p.pool = append(p.pool, span{c.Child, c.Length})
 	m.setPeer(from, &p)
 }

@@ -42,7 +42,7 @@ func (m *Machine) attrOf(e *entry) (posix.Attr, uint16, posix.Code) {
 	if n.code == posix.EREMOTE || n.code == posix.EHELD {
 		return e.attr(), m.where(e), posix.OK
 	}
-	return n.Attr, n.at, n.code
+	return n.Attr, n.partition, n.code
 }
 
 func (m *Machine) getAttr(c *Command) Result {

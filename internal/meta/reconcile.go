@@ -94,25 +94,25 @@ type reconciler struct {
 // standing is an inode in its partition, with all names for it.
 type standing struct {
 	inode
-	at      uint16
-	names   []*naming
-	entries uint64 // names in it
-	subdirs uint64
-	rooted  bool
+	partition uint16
+	names     []*naming
+	entries   uint64 // names in it
+	subdirs   uint64
+	rooted    bool
 }
 
 // naming is a name in a directory of a partition.
 type naming struct {
 	entry
-	dir posix.Ino
-	in  uint16
+	dir       posix.Ino
+	partition uint16
 }
 
 // change is a change that a user can see. Its path is resolved at the end.
 type change struct {
-	dir  posix.Ino
-	name string
-	what string
+	dir    posix.Ino
+	name   string
+	effect string
 }
 
 func (r *reconciler) note(n *naming, what string, args ...any) {
@@ -123,7 +123,7 @@ func (r *reconciler) note(n *naming, what string, args ...any) {
 func (r *reconciler) told() []string {
 	all := make([]string, len(r.changes))
 	for i, c := range r.changes {
-		all[i] = fmt.Sprintf("%s: %s", r.path(c.dir, c.name), c.what)
+		all[i] = fmt.Sprintf("%s: %s", r.path(c.dir, c.name), c.effect)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -195,7 +195,7 @@ func (r *reconciler) readInodes() error {
 				return fmt.Errorf("partition %d: %w", p, err)
 			}
 			r.saw(n.Ino)
-			now := &standing{inode: n, at: uint16(p)}
+			now := &standing{inode: n, partition: uint16(p)}
 			if other := r.inodes[n.Ino]; other != nil {
 				if !r.isNewer(now, other) {
 					now, other = other, now
@@ -217,15 +217,15 @@ func (r *reconciler) saw(ino posix.Ino) {
 
 // isNewer reports whether a copy of an inode is newer than another one (J1).
 func (r *reconciler) isNewer(a, b *standing) bool {
-	if r.short[a.at] != r.short[b.at] {
-		return r.short[b.at]
+	if r.short[a.partition] != r.short[b.partition] {
+		return r.short[b.partition]
 	}
-	return cmp.Or(cmp.Compare(a.Ctime, b.Ctime), -cmp.Compare(a.at, b.at)) > 0
+	return cmp.Or(cmp.Compare(a.Ctime, b.Ctime), -cmp.Compare(a.partition, b.partition)) > 0
 }
 
 // remove removes an inode, or a copy of one, with all that it holds.
 func (r *reconciler) remove(n *standing) {
-	m := r.machines[n.at]
+	m := r.machines[n.partition]
 	for _, prefix := range []byte{prefixExtent, prefixXattr, prefixCookie, prefixDirent} {
 		for key := range m.keys.Scan(numberKey(prefix, uint64(n.Ino)), after(prefix, n.Ino)) {
 			m.keys.Delete(key)

@@ -30,7 +30,7 @@ func (r *reconciler) writeInodes() {
 				n.parent = n.names[0].dir
 			}
 		}
-		r.machines[n.at].save(&n.inode)
+		r.machines[n.partition].save(&n.inode)
 	}
 }
 
@@ -48,7 +48,7 @@ func (r *reconciler) writeHomes() {
 	}
 	for _, ino := range r.order {
 		if home := int(ino.Partition()); home < len(r.machines) {
-			r.machines[home].forward(ino, r.inodes[ino].at)
+			r.machines[home].forward(ino, r.inodes[ino].partition)
 		}
 	}
 }
@@ -87,9 +87,9 @@ func (r *reconciler) writeRules() {
 		if !n.Mode.IsDir() {
 			continue
 		}
-		m := r.machines[n.at]
+		m := r.machines[n.partition]
 		rule := m.keys.Get(ruleKey(ino))
-		row := Placement{Dir: ino, Target: n.at}
+		row := Placement{Dir: ino, Target: n.partition}
 		var tabled []byte
 		if b := table.keys.Get(placementKey(ino)); b != nil {
 			if known, err := decodePlacement(ino, b); err == nil {
@@ -99,7 +99,7 @@ func (r *reconciler) writeRules() {
 		switch {
 		case bytes.Equal(rule, tabled):
 			continue
-		case r.short[n.at] && !r.short[tablePartition]:
+		case r.short[n.partition] && !r.short[tablePartition]:
 			m.setRule(ino, &row.Rule)
 		default:
 			kept, _ := m.rule(ino)
@@ -204,7 +204,7 @@ func (r *reconciler) count() {
 	}
 	for _, ino := range r.order {
 		n := r.inodes[ino]
-		m := r.machines[n.at]
+		m := r.machines[n.partition]
 		m.state.inodes++
 		m.state.bytes += n.Bytes
 	}

@@ -16,7 +16,7 @@ func (r *reconciler) readNames() error {
 				return fmt.Errorf("partition %d: entry of %d: %w", p, inoOf(key), err)
 			}
 			r.saw(e.ino)
-			name, n := &naming{entry: e, dir: inoOf(key), in: uint16(p)}, r.inodes[e.ino]
+			name, n := &naming{entry: e, dir: inoOf(key), partition: uint16(p)}, r.inodes[e.ino]
 			switch {
 			case n == nil:
 				r.unname(name)
@@ -41,7 +41,7 @@ func noun(kind posix.Mode) string {
 
 // unname removes a name.
 func (r *reconciler) unname(n *naming) {
-	keys := r.machines[n.in].keys
+	keys := r.machines[n.partition].keys
 	keys.Delete(nameKey(prefixDirent, n.dir, n.name))
 	keys.Delete(placeKey(prefixCookie, n.dir, n.cookie))
 }
@@ -50,9 +50,9 @@ func (r *reconciler) unname(n *naming) {
 func (r *reconciler) chooseNames() {
 	for _, ino := range r.order {
 		n := r.inodes[ino]
-		if removed := n.Nlink == 0 && !r.short[n.at]; n.Mode.IsDir() && !removed {
+		if removed := n.Nlink == 0 && !r.short[n.partition]; n.Mode.IsDir() && !removed {
 			r.chooseName(n)
-		} else if !r.short[n.at] {
+		} else if !r.short[n.partition] {
 			r.dropOldNames(n)
 		}
 	}
@@ -68,10 +68,10 @@ func (r *reconciler) chooseName(n *standing) {
 		if x.dir == n.parent {
 			score++
 		}
-		if !r.short[x.in] {
+		if !r.short[x.partition] {
 			score += 2
 		}
-		if x.dir == n.parent && !r.short[n.at] {
+		if x.dir == n.parent && !r.short[n.partition] {
 			score += 4
 		}
 		return score
@@ -94,7 +94,7 @@ func (r *reconciler) chooseName(n *standing) {
 // dropOldNames removes names of a file that are out of date (J4).
 func (r *reconciler) dropOldNames(n *standing) {
 	excess := len(n.names) - int(n.Nlink)
-	old := slices.DeleteFunc(slices.Clone(n.names), func(x *naming) bool { return !r.short[x.in] })
+	old := slices.DeleteFunc(slices.Clone(n.names), func(x *naming) bool { return !r.short[x.partition] })
 	suspects := old
 	if len(old) == 0 {
 		suspects = n.names
@@ -107,11 +107,11 @@ func (r *reconciler) dropOldNames(n *standing) {
 		}
 	default:
 		n.names = slices.DeleteFunc(n.names, func(x *naming) bool {
-			if r.short[x.in] {
+			if r.short[x.partition] {
 				r.unname(x)
 				r.note(x, "inode %d was renamed or removed here: the name is removed", n.Ino)
 			}
-			return r.short[x.in]
+			return r.short[x.partition]
 		})
 	}
 }
@@ -146,7 +146,7 @@ func (r *reconciler) nameAll() {
 			r.remove(n)
 			delete(r.inodes, ino)
 		default:
-			dir := r.lostAndFound(r.nearestRoot(n.at))
+			dir := r.lostAndFound(r.nearestRoot(n.partition))
 			name := r.enter(dir, fmt.Sprintf("#%d", ino), n)
 			r.note(name, "%s (inode %d) has lost its name, and is here now", kindName(n.Mode.Type()), ino)
 		}
@@ -179,14 +179,14 @@ func (r *reconciler) lostAndFound(p uint16) *standing {
 		if !exists {
 			break
 		}
-		if n := r.inodes[e.ino]; n != nil && n.at == p && n.Mode.IsDir() && n.Nlink > 0 {
+		if n := r.inodes[e.ino]; n != nil && n.partition == p && n.Mode.IsDir() && n.Nlink > 0 {
 			r.found[p] = n
 			return n
 		}
 		name = fmt.Sprintf("lost+found.%d", i)
 	}
 	m.state.last = max(m.state.last, r.newest[p]) + 1
-	dir := &standing{at: p, inode: inode{
+	dir := &standing{partition: p, inode: inode{
 		Attr: posix.Attr{
 			Ino: posix.MakeIno(p, m.state.last), Mode: posix.TypeDir | 0o700, Nlink: 2,
 			UID: root.UID, GID: root.GID, Atime: r.now, Mtime: r.now, Ctime: r.now,
@@ -201,8 +201,8 @@ func (r *reconciler) lostAndFound(p uint16) *standing {
 // enter gives an inode a name in a directory of the same partition.
 func (r *reconciler) enter(dir *standing, name string, n *standing) *naming {
 	dir.cookie++
-	x := &naming{dir: dir.Ino, in: dir.at, entry: entry{name: name, ino: n.Ino, kind: n.Mode.Type(), cookie: dir.cookie, at: n.at}}
-	r.machines[dir.at].setEntry(dir.Ino, &x.entry)
+	x := &naming{dir: dir.Ino, partition: dir.partition, entry: entry{name: name, ino: n.Ino, kind: n.Mode.Type(), cookie: dir.cookie, at: n.partition}}
+	r.machines[dir.partition].setEntry(dir.Ino, &x.entry)
 	n.names = append(n.names, x)
 	return x
 }

@@ -14,7 +14,7 @@ func (m *Machine) rename(c *Command, counter uint64) Result {
 	if code := s.checkRename(c); code != posix.OK {
 		return m.refuse(c, &s, code)
 	}
-	r := m.applyRename(c, &s, s.moved.at, counter)
+	r := m.applyRename(c, &s, s.moved.partition, counter)
 	if c.Flags&TellDir == 0 || s.sameFile() {
 		return r
 	}
@@ -43,7 +43,7 @@ func (m *Machine) applyRename(c *Command, s *scene, at uint16, counter uint64) R
 	exchange := c.Flags&RenameExchange != 0
 	if s.from.in(m.cfg.Partition) {
 		if exchange {
-			m.replaceEntry(from, s.source, entry{ino: s.target.ino, kind: s.target.kind, at: s.replaced.at})
+			m.replaceEntry(from, s.source, entry{ino: s.target.ino, kind: s.target.kind, at: s.replaced.partition})
 		} else {
 			m.removeEntry(from, s.source)
 		}

@@ -6,8 +6,8 @@ import "github.com/globalfs/globalfs/internal/posix"
 // partition only the Attr is known.
 type sight struct {
 	inode
-	at   uint16 // where it is
-	code posix.Code
+	partition uint16 // where it is
+	code      posix.Code
 }
 
 // scene has all inodes and entries that a command on names is about. A command in one partition sees the
@@ -62,7 +62,7 @@ func (m *Machine) see(ino posix.Ino, e *entry) (s sight) {
 	if ino == 0 {
 		ino = e.ino
 	}
-	s.at = m.cfg.Partition
+	s.partition = m.cfg.Partition
 	if ino == 0 {
 		s.code = posix.EREMOTE
 		return s
@@ -83,7 +83,7 @@ func (m *Machine) seeName(dir posix.Ino, name string) (sight, entry) {
 	if dir == 0 {
 		return sight{code: posix.EREMOTE}, entry{}
 	}
-	s := sight{at: m.cfg.Partition}
+	s := sight{partition: m.cfg.Partition}
 	s.inode, s.code = m.inode(dir)
 	if s.code != posix.OK || !s.Mode.IsDir() {
 		return s, entry{}
@@ -93,7 +93,7 @@ func (m *Machine) seeName(dir posix.Ino, name string) (sight, entry) {
 }
 
 // in reports whether the inode was seen in a partition.
-func (s *sight) in(partition uint16) bool { return s.code == posix.OK && s.at == partition }
+func (s *sight) in(partition uint16) bool { return s.code == posix.OK && s.partition == partition }
 
 // directory checks that s can be the directory of a name.
 func (s *sight) directory(name string) posix.Code {

@@ -16,7 +16,7 @@ type vote struct {
 	code      posix.Code   // why this party refuses alone; OK if it does not
 	final     bool         // the outcome has this code for any votes of the others
 	time      posix.Time   // of the command here
-	seen      []posix.Attr // inodes that the command names
+	inodes    []posix.Attr // inodes that the command names
 	source    entry        // without the names
 	target    entry
 	ways      ways
@@ -25,9 +25,9 @@ type vote struct {
 
 // inode finds one that the vote has seen.
 func (v *vote) inode(ino posix.Ino) (sight, bool) {
-	for i := range v.seen {
-		if v.seen[i].Ino == ino {
-			return sight{inode: inode{Attr: v.seen[i]}, at: v.partition}, true
+	for i := range v.inodes {
+		if v.inodes[i].Ino == ino {
+			return sight{inode: inode{Attr: v.inodes[i]}, partition: v.partition}, true
 		}
 	}
 	return sight{}, false
@@ -37,9 +37,9 @@ func (v *vote) encode() []byte {
 	b := varint.AppendUint(nil, v.partition)
 	b = appendBool(varint.AppendUint(b, uint8(v.code)), v.final)
 	b = varint.AppendInt(b, int64(v.time))
-	b = varint.AppendUint(b, uint64(len(v.seen)))
-	for i := range v.seen {
-		b = appendAttr(b, &v.seen[i])
+	b = varint.AppendUint(b, uint64(len(v.inodes)))
+	for i := range v.inodes {
+		b = appendAttr(b, &v.inodes[i])
 	}
 	for _, e := range []*entry{&v.source, &v.target} {
 		b = varint.AppendUint(b, e.ino)
@@ -62,7 +62,7 @@ func decodeVote(b []byte) (vote, error) {
 	r := varint.NewReader(b)
 	v := vote{partition: r.Uint16(), code: posix.Code(r.Uint8()), final: r.Uint(1) == 1, time: posix.Time(r.Int())}
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
-		v.seen = append(v.seen, readAttr(r))
+		v.inodes = append(v.inodes, readAttr(r))
 	}
 	for _, e := range []*entry{&v.source, &v.target} {
 		e.ino, e.kind, e.at, e.cookie = posix.Ino(r.Uint64()), posix.Mode(r.Uint32()), r.Uint16(), r.Uint64()

@@ -166,10 +166,10 @@ func TestVotesThatContradict(t *testing.T) {
 	for name, forge := range map[string]func(v *vote){
 		"another inode":        func(v *vote) { v.source.ino++ },
 		"another type":         func(v *vote) { v.source.kind = posix.TypeDir },
-		"another file exports": func(v *vote) { v.seen[1].Size++ },
+		"another file exports": func(v *vote) { v.inodes[1].Size++ },
 		"export is cut":        func(v *vote) { v.export = v.export[:len(v.export)-1] },
-		"the file is gone":     func(v *vote) { v.seen = v.seen[:1] },
-		"the directory too":    func(v *vote) { v.seen = nil },
+		"the file is gone":     func(v *vote) { v.inodes = v.inodes[:1] },
+		"the directory too":    func(v *vote) { v.inodes = nil },
 		"another partition":    func(v *vote) { v.partition = 7 },
 		"it refuses":           func(v *vote) { v.code = posix.EIO },
 	} {
@@ -221,7 +221,7 @@ func FuzzStoredExchange(f *testing.F) {
 	p.machines[0].Prepare(1, p.rename(), both)
 	p.machines[0].Await(2, p.rename(), both)
 	p.machines[0].post(1, &Command{Op: OpNumbers, Length: 1})
-	p.machines[0].setPeer(1, &peer{posted: 3, executed: 4, asked: true, pool: []span{{posix.MakeIno(1, 7), 9}}})
+	p.machines[0].setPeer(1, &peer{posted: 3, executed: 4, refilling: true, pool: []span{{posix.MakeIno(1, 7), 9}}})
 	for _, prefix := range []byte{prefixUndecided, prefixPeer, prefixPost} {
 		for key, value := range p.keys[0].Scan([]byte{prefix}, []byte{prefix + 1}) {
 			f.Add(bytes.Clone(key), bytes.Clone(value))

@@ -17,9 +17,9 @@ func (w *work) learn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.placed, w.others = map[posix.Ino]meta.Placement{}, map[posix.Ino]client.PartitionTask{}
+	w.placements, w.otherTasks = map[posix.Ino]meta.Placement{}, map[posix.Ino]client.PartitionTask{}
 	for _, p := range placements {
-		w.placed[p.Dir] = p
+		w.placements[p.Dir] = p
 	}
 	for _, p := range c.Cluster().Partitions {
 		tasks, err := c.PartitionTasks(ctx, p.ID)
@@ -27,7 +27,7 @@ func (w *work) learn(ctx context.Context) error {
 			w.mover.cfg.Logger.Debug("mover: the tasks of a partition cannot be read: going on without", "partition", p.ID, "error", err)
 		}
 		for _, t := range tasks {
-			w.others[t.Dir] = client.PartitionTask{Partition: p.ID, Task: t}
+			w.otherTasks[t.Dir] = client.PartitionTask{Partition: p.ID, Task: t}
 		}
 	}
 	valid, err := w.valid(ctx)
@@ -46,7 +46,7 @@ func (w *work) learn(ctx context.Context) error {
 // belongs to the partition of its placement. Another one belongs to the partition of its parent, or to the
 // one that a rule of the parent names. If several renames left two tasks in several partitions, one is valid.
 func (w *work) valid(ctx context.Context) (bool, error) {
-	if p, ok := w.placed[w.task.Dir]; ok {
+	if p, ok := w.placements[w.task.Dir]; ok {
 		return p.Target == w.task.Target, nil
 	}
 	at, rule, err := w.above(ctx)
@@ -63,5 +63,5 @@ func (w *work) above(ctx context.Context) (uint16, meta.Rule, error) {
 		return 0, meta.Rule{}, err
 	}
 	_, at, err := w.mover.cfg.Client.Where(ctx, parent.Ino)
-	return at, w.placed[parent.Ino].Rule, err
+	return at, w.placements[parent.Ino].Rule, err
 }

@@ -38,7 +38,7 @@ type below struct {
 
 // run walks.
 func (w *walk) run(ctx context.Context) error {
-	top := level{dir: w.task.Dir, target: w.task.Target, rule: w.placed[w.task.Dir].Rule}
+	top := level{dir: w.task.Dir, target: w.task.Target, rule: w.placements[w.task.Dir].Rule}
 	if !isRoot(top.dir) {
 		if err := w.settle(ctx, top.dir, top.target); err != nil {
 			return err
@@ -118,16 +118,16 @@ func (w *walk) step(ctx context.Context, at *level) error {
 
 // enters reports whether a directory with its contents belongs to this task.
 func (w *walk) enters(ctx context.Context, dir posix.Ino) (bool, error) {
-	if _, placed := w.placed[dir]; placed || isRoot(dir) {
+	if _, placed := w.placements[dir]; placed || isRoot(dir) {
 		return false, nil
 	}
-	if other, found := w.others[dir]; found && (taskID{other.Partition, dir}) != w.id {
+	if other, found := w.otherTasks[dir]; found && (taskID{other.Partition, dir}) != w.id {
 		// Two tasks with two targets would never end.
 		err := w.set(ctx, other, meta.TaskDone)
 		if err != nil && !errors.Is(err, errOver) {
 			return false, err
 		}
-		delete(w.others, dir)
+		delete(w.otherTasks, dir)
 	}
 	return true, nil
 }

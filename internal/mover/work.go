@@ -33,10 +33,10 @@ type work struct {
 	id    taskID
 	task  meta.Task
 
-	moved  atomic.Uint64                      // inodes, by all movers of the task
-	told   uint64                             // the part of moved that was reported
-	placed map[posix.Ino]meta.Placement       // all, when the walk began
-	others map[posix.Ino]client.PartitionTask // tasks, of all partitions that answered when the walk began
+	moved      atomic.Uint64                      // inodes, by all movers of the task
+	reported   uint64                             // the part of moved that was reported
+	placements map[posix.Ino]meta.Placement       // all, when the walk began
+	otherTasks map[posix.Ino]client.PartitionTask // tasks, of all partitions that answered when the walk began
 
 	mu    sync.Mutex
 	stuck map[posix.Ino]bool // GUARDED_BY mu; inodes that stay in their partition
@@ -45,7 +45,7 @@ type work struct {
 }
 
 func newWork(m *Mover, id taskID, t meta.Task) *work {
-	w := &work{mover: m, id: id, task: t, stuck: map[posix.Ino]bool{}, moves: map[posix.Ino]int{}, told: t.Moved}
+	w := &work{mover: m, id: id, task: t, stuck: map[posix.Ino]bool{}, moves: map[posix.Ino]int{}, reported: t.Moved}
 	w.moved.Store(t.Moved)
 	return w
 }
@@ -145,13 +145,13 @@ func (w *work) look(ctx context.Context) error {
 // tell reports the progress, if it has changed.
 func (w *work) tell(ctx context.Context) error {
 	moved := w.moved.Load()
-	if moved == w.told {
+	if moved == w.reported {
 		return nil
 	}
 	if err := w.set(ctx, w.self(moved), 0); err != nil {
 		return err
 	}
-	w.told = moved
+	w.reported = moved
 	return nil
 }
 

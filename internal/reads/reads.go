@@ -55,12 +55,12 @@ type Query struct {
 
 // Queries are the queries that wait at a replica. Queries have one owner.
 type Queries struct {
-	state   State
-	self    uint16
-	waiting []*Query
-	barrier multicast.MessageID // proposed, if not zero
-	behind  []*Query            // that wait for the barrier
-	wakeAt  time.Duration
+	state        State
+	self         uint16
+	waiting      []*Query
+	barrier      multicast.MessageID // proposed, if not zero
+	awaitBarrier []*Query            // that wait for the barrier
+	wakeAt       time.Duration
 }
 
 // New returns no queries, for a partition.
@@ -116,13 +116,13 @@ func (q *Queries) Ready() (ready []*Query) {
 // entry that a reader of these queries has proven.
 func (q *Queries) Raise(now time.Duration, propose func(proven ask.Seen) multicast.MessageID) {
 	q.wakeAt = 0
-	if len(q.behind) > 0 {
+	if len(q.awaitBarrier) > 0 {
 		return
 	}
 	var proven ask.Seen
 	for _, x := range q.waiting {
 		if x.fresh || q.isAhead(x) && now >= x.since+ask.DoubtAfter {
-			q.behind = append(q.behind, x)
+			q.awaitBarrier = append(q.awaitBarrier, x)
 			if own := x.Request.Vector.Of(q.self); own.IsAhead(proven) {
 				proven = ask.Seen{History: own.History, Count: own.Count, Known: own.Count}
 			}
@@ -130,7 +130,7 @@ func (q *Queries) Raise(now time.Duration, propose func(proven ask.Seen) multica
 			q.wakeFor(x)
 		}
 	}
-	if len(q.behind) > 0 {
+	if len(q.awaitBarrier) > 0 {
 		q.barrier = propose(proven)
 	}
 }
@@ -140,10 +140,10 @@ func (q *Queries) Wake() time.Duration { return q.wakeAt }
 
 // Pass notes that a barrier was executed. It removes and returns the queries with a false count.
 func (q *Queries) Pass(id multicast.MessageID) (unseen []*Query) {
-	if id != q.barrier || len(q.behind) == 0 {
+	if id != q.barrier || len(q.awaitBarrier) == 0 {
 		return nil
 	}
-	for _, x := range q.behind {
+	for _, x := range q.awaitBarrier {
 		if q.isAhead(x) {
 			unseen = append(unseen, x)
 		}
@@ -151,7 +151,7 @@ func (q *Queries) Pass(id multicast.MessageID) (unseen []*Query) {
 			x.fresh, x.before = false, q.state.Barrier()
 		}
 	}
-	q.behind, q.barrier = nil, multicast.MessageID{}
+	q.awaitBarrier, q.barrier = nil, multicast.MessageID{}
 	q.waiting = slices.DeleteFunc(q.waiting, func(x *Query) bool { return slices.Contains(unseen, x) })
 	for _, x := range q.waiting { // that came while the barrier was under way
 		q.wakeFor(x)
@@ -177,7 +177,7 @@ func (q *Queries) wakeFor(x *Query) {
 // Withdraw removes the queries of calls that their clients have given up.
 func (q *Queries) Withdraw(tokens []uint64) {
 	gone := func(x *Query) bool { return slices.Contains(tokens, x.Call.Token) }
-	q.waiting, q.behind = slices.DeleteFunc(q.waiting, gone), slices.DeleteFunc(q.behind, gone)
+	q.waiting, q.awaitBarrier = slices.DeleteFunc(q.waiting, gone), slices.DeleteFunc(q.awaitBarrier, gone)
 }
 
 // TakeCalls removes all queries, and returns the tokens of their calls.
@@ -185,6 +185,6 @@ func (q *Queries) TakeCalls() (tokens []uint64) {
 	for _, x := range q.waiting {
 		tokens = append(tokens, x.Call.Token)
 	}
-	q.waiting, q.behind = nil, nil
+	q.waiting, q.awaitBarrier = nil, nil
 	return tokens
 }

@@ -12,9 +12,9 @@ import (
 type Map[K comparable, V any] struct {
 	limit int
 
-	mu    sync.Mutex
-	known map[K]*list.Element // GUARDED_BY mu; of order
-	order list.List           // GUARDED_BY mu; of remembered[K, V], the one used last in front
+	mu       sync.Mutex
+	elements map[K]*list.Element // GUARDED_BY mu; of order
+	order    list.List           // GUARDED_BY mu; of remembered[K, V], the one used last in front
 }
 
 type remembered[K comparable, V any] struct {
@@ -24,14 +24,14 @@ type remembered[K comparable, V any] struct {
 
 // New makes a map of at most limit values.
 func New[K comparable, V any](limit int) *Map[K, V] {
-	return &Map[K, V]{limit: limit, known: map[K]*list.Element{}}
+	return &Map[K, V]{limit: limit, elements: map[K]*list.Element{}}
 }
 
 // Get returns the value of key, and counts as a use.
 func (r *Map[K, V]) Get(key K) (value V, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e := r.known[key]
+	e := r.elements[key]
 	if e == nil {
 		return value, false
 	}
@@ -43,15 +43,15 @@ func (r *Map[K, V]) Get(key K) (value V, ok bool) {
 func (r *Map[K, V]) Put(key K, value V) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e := r.known[key]; e != nil {
+	if e := r.elements[key]; e != nil {
 		e.Value = remembered[K, V]{key, value}
 		r.order.MoveToFront(e)
 		return
 	}
-	r.known[key] = r.order.PushFront(remembered[K, V]{key, value})
+	r.elements[key] = r.order.PushFront(remembered[K, V]{key, value})
 	if r.order.Len() > r.limit {
 		last := r.order.Remove(r.order.Back()).(remembered[K, V])
-		delete(r.known, last.key)
+		delete(r.elements, last.key)
 	}
 }
 
@@ -59,8 +59,8 @@ func (r *Map[K, V]) Put(key K, value V) {
 func (r *Map[K, V]) Drop(key K) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e := r.known[key]; e != nil {
+	if e := r.elements[key]; e != nil {
 		r.order.Remove(e)
-		delete(r.known, key)
+		delete(r.elements, key)
 	}
 }

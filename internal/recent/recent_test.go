@@ -24,5 +24,5 @@ func TestTheValueThatWasUsedLongestAgoGoes(t *testing.T) {
 	_, ok = r.Get(1)
 	require.False(t, ok)
 	require.Equal(t, 1, r.order.Len())
-	require.Len(t, r.known, 1)
+	require.Len(t, r.elements, 1)
 }

@@ -16,7 +16,7 @@ var errWatchEnded = errors.New("etcd has ended the watch")
 // Watch calls show with the cluster's present description and then with each newer one, until ctx ends (R3).
 // The calls are sequential; changes during a call are shown after it.
 func (r *Etcd) Watch(ctx context.Context, show func(Document)) {
-	w := watch{r: r, show: show, logger: r.logger.With("cluster", r.config.Cluster)}
+	w := watch{etcd: r, show: show, logger: r.logger.With("cluster", r.config.Cluster)}
 	out := outage{
 		logger: w.logger,
 		lost:   "changes of the cluster are not heard of: trying on",
@@ -36,17 +36,17 @@ func (r *Etcd) Watch(ctx context.Context, show func(Document)) {
 
 // watch is the state of a Watch.
 type watch struct {
-	r      *Etcd
+	etcd   *Etcd
 	show   func(Document)
 	logger *slog.Logger
 
-	version uint64 // the last version shown
-	behind  bool   // an older version was found and logged
+	version  uint64 // the last version shown
+	outdated bool   // an older version was found and logged
 }
 
 // round loads the description and then watches for changes, until it is time for the next round.
 func (w *watch) round(ctx context.Context, out *outage) error {
-	document, revision, err := w.r.load(ctx)
+	document, revision, err := w.etcd.load(ctx)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
@@ -55,10 +55,10 @@ func (w *watch) round(ctx context.Context, out *outage) error {
 		w.offer(document)
 	}
 	// Each round ends by itself: after any silent failure, the next round loads anew.
-	bounded, cancel := context.WithTimeout(ctx, w.r.refresh)
+	bounded, cancel := context.WithTimeout(ctx, w.etcd.refresh)
 	defer cancel()
 	// Without a leader a member would stay connected and send nothing.
-	for response := range w.r.client.Watch(clientv3.WithRequireLeader(bounded), w.r.document(), clientv3.WithRev(revision+1)) {
+	for response := range w.etcd.client.Watch(clientv3.WithRequireLeader(bounded), w.etcd.document(), clientv3.WithRev(revision+1)) {
 		if err := response.Err(); err != nil {
 			return err
 		}
@@ -78,10 +78,10 @@ func (w *watch) round(ctx context.Context, out *outage) error {
 func (w *watch) offer(document Document) {
 	switch {
 	case document.Version > w.version:
-		w.version, w.behind = document.Version, false
+		w.version, w.outdated = document.Version, false
 		w.show(document)
-	case document.Version < w.version && !w.behind:
-		w.behind = true
+	case document.Version < w.version && !w.outdated:
+		w.outdated = true
 		w.logger.Error("etcd has an older description of the cluster than it had: if it was restored from a backup, restart all processes",
 			"version", document.Version, "seen", w.version)
 	}

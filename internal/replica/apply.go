@@ -135,7 +135,7 @@ type effect struct {
 	outcome ask.Outcome // of a client's request; Overloaded: it met a hold, and nothing was executed
 	result  []byte
 	session uint64         // that made an update
-	unseen  []*reads.Query // whose readers show a false count
+	unseen  []*reads.Query // by clients that claim a false count
 }
 
 // executeEntry executes an entry. An error means that an incompatible version has made the entry.
@@ -170,7 +170,7 @@ func (r *Replica) executeEntry(e *order.Entry, id multicast.MessageID) (a effect
 	return a, err
 }
 
-// passBarrier executes a barrier. It returns the queries of this replica whose readers show a false count.
+// passBarrier executes a barrier. It returns the queries of this replica by clients that claim a false count.
 func (r *Replica) passBarrier(e *order.Entry, id multicast.MessageID) ([]*reads.Query, error) {
 	b := varint.NewReader(e.Body)
 	proven := ask.ReadSeen(b)

@@ -76,7 +76,7 @@ func TestAnOrderedUpdateMeetsAHold(t *testing.T) {
 	c.isSound()
 }
 
-// An update whose clients have all given up is not ordered.
+// An update is not ordered if all its clients have given up.
 func TestAWithdrawnUpdateIsNotExecuted(t *testing.T) {
 	c, _, command := newHeld(t, 1)
 	m := c.of(1)[0]

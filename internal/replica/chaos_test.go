@@ -37,7 +37,7 @@ type sharedFile struct {
 	never map[spot]struct{} // targets of moves that were answered with another code
 }
 
-// sign is a name that a client has made after a move: the old name is gone for everyone who sees it.
+// sign is a name that a client has made after a move: the old name is gone for every client that sees it.
 type sign struct {
 	at, gone spot
 }

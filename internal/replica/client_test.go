@@ -77,7 +77,7 @@ func TestUpdatesOfOthersAreNotJoined(t *testing.T) {
 	require.Equal(t, ask.Answered, replies[f.token].Status)
 }
 
-// A client whose description by a server is malformed is refused, before anything is ordered.
+// A client with a malformed description by a server is refused, before anything is ordered.
 func TestClientsThatAreRefused(t *testing.T) {
 	f := newFixture(t)
 	for _, bad := range []*ask.Client{

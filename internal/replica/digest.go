@@ -16,7 +16,7 @@ import (
 // Replicas of a partition are compared by the digests of their stores at the same places of the partition's
 // own order (invariant I6). The places follow from the order itself, so nothing is ordered for them: a digest
 // is taken after each entry with which the time of the order enters another Config.DigestPeriod, and after
-// each entry whose number is a multiple of digestEvery.
+// each entry with a number that is a multiple of digestEvery.
 const (
 	digestEvery = 4096
 	keptDigests = 16
@@ -38,7 +38,7 @@ type Digest struct {
 
 // digests are the last digests of a replica.
 type digests struct {
-	taken    []Digest
+	recent   []Digest
 	verified bool // the store was read, and its digest is that of its entries
 }
 
@@ -53,10 +53,10 @@ func (r *Replica) isDigested(before posix.Time) bool {
 func (r *Replica) takeDigest(id multicast.MessageID) {
 	r.save() // the progress, saved once in a batch, is a part of the state
 	d := &r.digests
-	if len(d.taken) == keptDigests {
-		d.taken = append(d.taken[:0], d.taken[1:]...)
+	if len(d.recent) == keptDigests {
+		d.recent = append(d.recent[:0], d.recent[1:]...)
 	}
-	d.taken = append(d.taken, Digest{Entry: id, Count: r.cross.Count(), Sum: r.keys.Digest()})
+	d.recent = append(d.recent, Digest{Entry: id, Count: r.cross.Count(), Sum: r.keys.Digest()})
 }
 
 // Digests returns the last digests, the oldest first; none until the store is verified.
@@ -64,7 +64,7 @@ func (r *Replica) Digests() []Digest {
 	if !r.digests.verified {
 		return nil
 	}
-	return append([]Digest(nil), r.digests.taken...)
+	return append([]Digest(nil), r.digests.recent...)
 }
 
 // VerifyDigest takes in the sum of all entries of the store (SumStore), which were read when the store's
@@ -77,8 +77,8 @@ func (r *Replica) VerifyDigest(read, claimed digest.Sum) {
 		return
 	}
 	r.keys.Correct(difference)
-	for i := range r.digests.taken {
-		r.digests.taken[i].Sum = r.digests.taken[i].Sum.Add(difference)
+	for i := range r.digests.recent {
+		r.digests.recent[i].Sum = r.digests.recent[i].Sum.Add(difference)
 	}
 }
 

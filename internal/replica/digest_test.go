@@ -64,9 +64,9 @@ func TestDigests(t *testing.T) {
 	f := newFixture(t)
 	f.cfg.DigestPeriod = 1
 	f.open(7)
-	require.NotEmpty(t, f.digests.taken)
+	require.NotEmpty(t, f.digests.recent)
 	require.Empty(t, f.Digests())
-	first := f.digests.taken[0]
+	first := f.digests.recent[0]
 	require.NotZero(t, first.Count)
 	var h digest.Hasher
 	claimed := f.keys.Digest()

@@ -26,7 +26,7 @@
 //
 // # Stored keys
 //
-// In the same ordered keys and the same batches as the metadata, whose keys start below 0x40:
+// In the same ordered keys and the same batches as the metadata, which has the keys below 0x40:
 //
 //	0x40           position of the last entry executed, highest time of an entry
 //	0x41 0x42 0x45 sessions (package session)

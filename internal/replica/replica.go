@@ -122,7 +122,7 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 	}
 	r := &Replica{
 		cfg: cfg, keys: keys, machine: machine, updates: newUpdates(), notary: notary{sealer: cfg.Sealer},
-		tickets: tickets{of: cfg.Tickets, optional: cfg.TicketsOptional, calls: map[uint64]naming{}},
+		tickets: tickets{keys: cfg.Tickets, optional: cfg.TicketsOptional, calls: map[uint64]naming{}},
 		orders:  order.New(cfg.Self, multicast.GroupID(cfg.Partition), own, between, cfg.Incarnation<<32),
 	}
 	err := KeepDigest(keys)
@@ -138,7 +138,7 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 	if r.delegations, err = loadDelegations(r); err != nil {
 		return nil, err
 	}
-	r.shards = shards{orders: r.orders, machine: machine, known: len(cfg.Groups), wanted: cfg.Shards}
+	r.shards = shards{orders: r.orders, machine: machine, partitions: len(cfg.Groups), proposal: cfg.Shards}
 	r.cross, err = cross.New(cross.Config{
 		Partition: cfg.Partition, Self: cfg.Self, Index: cfg.Index, Partitions: cmp.Or(cfg.Founded, len(cfg.Groups)), MaxPending: cfg.MaxPending,
 		Recall: r.delegations.recallHere,
@@ -303,7 +303,7 @@ func (r *Replica) reply(token uint64, s ask.Outcome, result []byte) turn.Call {
 	return r.replyTo(&ask.Request{}, token, s, result)
 }
 
-// replyTo returns a reply whose vector covers the request's: a client needs a single proof after it.
+// replyTo returns a reply with a vector that covers the request's: a client needs a single proof after it.
 func (r *Replica) replyTo(q *ask.Request, token uint64, s ask.Outcome, result []byte) turn.Call {
 	v := r.cross.Vector()
 	if !v.Covers(q.Vector) {

@@ -24,26 +24,26 @@ const shardsAgain = time.Second
 // shards are the partitions that the replica knows, and those over which the new directories of the region
 // are to spread.
 type shards struct {
-	orders  *order.Orders
-	machine *meta.Machine
-	known   int // partitions
-	wanted  []uint16
-	wakeAt  time.Duration // of the next proposal; 0: there is none to make here
+	orders     *order.Orders
+	machine    *meta.Machine
+	partitions int // partitions
+	proposal   []uint16
+	wakeAt     time.Duration // of the next proposal; 0: there is none to make here
 }
 
 // AddGroups makes the groups of new partitions known, between two steps: groups are those of all partitions.
 func (s *shards) AddGroups(groups []multicast.Group) error {
-	for s.known < len(groups) {
-		if err := s.orders.AddGroup(groups[s.known]); err != nil {
-			return fmt.Errorf("partition %d: %w", groups[s.known].ID, err)
+	for s.partitions < len(groups) {
+		if err := s.orders.AddGroup(groups[s.partitions]); err != nil {
+			return fmt.Errorf("partition %d: %w", groups[s.partitions].ID, err)
 		}
-		s.known++
+		s.partitions++
 	}
 	return nil
 }
 
 // SpreadOver has the partition spread new directories over more partitions of its region.
-func (s *shards) SpreadOver(wanted []uint16) { s.wanted = wanted }
+func (s *shards) SpreadOver(wanted []uint16) { s.proposal = wanted }
 
 // Spread returns the number of partitions over which new directories spread.
 func (s *shards) Spread() int { return len(meta.Shards(s.machine)) }
@@ -51,7 +51,7 @@ func (s *shards) Spread() int { return len(meta.Shards(s.machine)) }
 // order orders the wanted shards if the partition has fewer. Only the leader does: the entry says the same
 // wherever it comes from, and is ordered again if it was lost.
 func (s *shards) order(now time.Duration) {
-	if len(s.wanted) <= s.Spread() || !s.orders.Leads() {
+	if len(s.proposal) <= s.Spread() || !s.orders.Leads() {
 		s.wakeAt = 0
 		return
 	}
@@ -59,7 +59,7 @@ func (s *shards) order(now time.Duration) {
 		return
 	}
 	s.wakeAt = now + shardsAgain
-	s.orders.Propose(order.Entry{Kind: entryShards, Body: meta.AppendShards(nil, s.wanted)})
+	s.orders.Propose(order.Entry{Kind: entryShards, Body: meta.AppendShards(nil, s.proposal)})
 }
 
 // add executes an entry with shards. An entry that was ordered twice has no effect.

@@ -35,7 +35,7 @@ type ClientTickets interface {
 // errOldClient refuses a client that cannot show tickets.
 var errOldClient = errors.New("the mount shows no tickets for inodes: it is of an older version: upgrade it, or set clients: {inode_tickets: optional} in the cluster file of all servers until it is upgraded")
 
-// naming is what the answer to a request of a bound client needs for its tickets.
+// naming is the information about a request of a bound client from which the tickets of its answer are made.
 type naming struct {
 	client ClientTickets
 	op     meta.Op     // of a query or an update
@@ -46,14 +46,14 @@ type naming struct {
 // tickets verifies the tickets of requests, and keeps for each request under way how to answer it. It has one
 // owner.
 type tickets struct {
-	of       Tickets // nil: tickets are not verified
+	keys     Tickets // nil: tickets are not verified
 	optional bool    // a request without valid tickets is executed
 	calls    map[uint64]naming
 }
 
-// refuses returns the reason why a request is not executed, whatever it names.
+// refuses returns the reason why a request is not executed, with any inodes.
 func (t *tickets) refuses(q *ask.Request, from *ask.Client) error {
-	if t.of != nil && !t.optional && from.Bounds() != nil && (q.Kind == ask.Query || q.Kind == ask.Update) && !q.Ticketed {
+	if t.keys != nil && !t.optional && from.Bounds() != nil && (q.Kind == ask.Query || q.Kind == ask.Update) && !q.Ticketed {
 		return errOldClient
 	}
 	return nil
@@ -83,7 +83,7 @@ func (t *tickets) admits(call *turn.Call, q *ask.Request, c *meta.Command, sessi
 
 // begin returns the naming of a request; without a client if the request needs no tickets.
 func (t *tickets) begin(call *turn.Call, q *ask.Request, c *meta.Command) (n naming) {
-	if t.of == nil || call.From.Bounds() == nil {
+	if t.keys == nil || call.From.Bounds() == nil {
 		return n
 	}
 	switch q.Kind {
@@ -94,7 +94,7 @@ func (t *tickets) begin(call *turn.Call, q *ask.Request, c *meta.Command) (n nam
 	default:
 		return n
 	}
-	n.client = t.of.Of(call.From.Owner())
+	n.client = t.keys.Of(call.From.Owner())
 	return n
 }
 

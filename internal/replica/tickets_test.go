@@ -28,7 +28,7 @@ func (s stamp) Holds(ino posix.Ino, shown posix.Ticket) (valid, newest bool) {
 // ticketed returns a fixture that verifies tickets, with a session of a client, and the file of the client.
 func ticketed(t *testing.T) (f *fixture, owner *ask.Client, file posix.Ino) {
 	f, owner = newFixture(t), someClient("owner", 1000)
-	f.tickets.of = stamps{}
+	f.tickets.keys = stamps{}
 	f.open(8)
 	all := meta.Command{Op: meta.OpSetAttr, Ino: 1, Set: meta.SetMode, Attr: posix.Attr{Mode: 0o777}}
 	require.Equal(t, posix.OK, result(t, f.one(ask.Request{Kind: ask.Update, Session: 8, Seq: 1, Command: all.Append(nil)})).Code)
@@ -67,7 +67,7 @@ func TestTicketsAreNotOrdered(t *testing.T) {
 	require.Empty(t, f.sessions.HeldBy(7, someClient("other", 1000)))
 }
 
-// What a session holds, it may go on to hold without a ticket: the answer brings one. Other numbers it does
+// A session may go on to hold an inode without a ticket: the answer brings one. Other numbers it does
 // not hold.
 func TestHeldWithoutTickets(t *testing.T) {
 	f, owner, file := ticketed(t)
@@ -76,7 +76,7 @@ func TestHeldWithoutTickets(t *testing.T) {
 	}
 	require.Empty(t, renew(posix.Ticket{1}, stamp('o').Ticket(file)).Tickets, "it has the newest ones")
 	require.Equal(t, []posix.Ino{file}, f.sessions.HeldBy(7, owner))
-	f.tickets.of = strict{}
+	f.tickets.keys = strict{}
 	require.Equal(t, []posix.Ticket{{}, stamp('o').Ticket(file)}, renew().Tickets)
 	require.Equal(t, []posix.Ino{file}, f.sessions.HeldBy(7, owner))
 	require.Equal(t, ask.Answered, f.as(owner, ask.Request{Kind: ask.RenewSession, Session: 7}).Status)
@@ -99,7 +99,7 @@ func TestTicketsAreOptional(t *testing.T) {
 	other := someClient("z", 1000)
 	q := ask.Request{Kind: ask.Query, Command: (&meta.Command{Op: meta.OpGetAttr, Ino: file}).Append(nil)}
 	require.Equal(t, ask.Refused, f.as(other, q).Status)
-	f.tickets.of, f.tickets.optional = strict{}, true
+	f.tickets.keys, f.tickets.optional = strict{}, true
 	p := f.as(other, q)
 	require.Equal(t, posix.OK, result(t, p).Code)
 	require.Empty(t, p.Tickets, "it does not know tickets")

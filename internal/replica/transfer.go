@@ -16,7 +16,7 @@ import (
 // over the state of another replica of its partition: the state of both cores, and the store
 // (thesis 3.4.3).
 
-// maxCoreState bounds what a forged length can make Adopt allocate, in bytes.
+// maxCoreState bounds the memory that Adopt allocates for a forged length, in bytes.
 const maxCoreState = 1 << 30
 
 // ErrNotNewer is the error of Adopt for a state that does not help: the state of another replica, or a later

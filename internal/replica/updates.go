@@ -127,7 +127,7 @@ func (r *Replica) resume(out *turn.Output) {
 	}
 }
 
-// endBlocked orders the end of blocked updates whose time is over. Other replicas may hold copies of them:
+// endBlocked orders the end of blocked updates after their deadline. Other replicas may hold copies of them:
 // only an ordered end is final.
 func (r *Replica) endBlocked(out *turn.Output) {
 	r.updates.wakeAt = 0
@@ -158,7 +158,7 @@ func (r *Replica) endBlocked(out *turn.Output) {
 	}
 }
 
-// withdraw drops unproposed updates whose clients have all given up.
+// withdraw drops unproposed updates if all their clients have given up.
 func (r *Replica) withdraw(tokens []uint64) {
 	if len(tokens) == 0 {
 		return

@@ -172,7 +172,7 @@ func (w *watches) tell(replies []turn.Call) []turn.Call {
 	return w.answerAll(replies, func(q *watch) bool { return w.isLost(q) || w.isRecalled(q) || isUrgent(q, added) })
 }
 
-// expire answers the requests whose time is over.
+// expire answers the requests that have reached their deadlines.
 func (w *watches) expire(now time.Duration, replies []turn.Call) []turn.Call {
 	return w.answerAll(replies, func(q *watch) bool { return now >= q.until })
 }
@@ -253,7 +253,7 @@ func (w *watches) wake() (at time.Duration) {
 	return at
 }
 
-// withdraw removes the requests of calls whose clients have given up.
+// withdraw removes the requests of clients that have given up.
 func (w *watches) withdraw(tokens []uint64) {
 	w.parked = slices.DeleteFunc(w.parked, func(q *watch) bool { return slices.Contains(tokens, q.call.Token) })
 }

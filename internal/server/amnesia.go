@@ -98,7 +98,8 @@ func lastLife(dir string, d wal.Durability) (life, error) {
 	return l, nil
 }
 
-// lost reports whether records may have been lost between the life l and a start with boot id boot.
+// lost reports whether records may have been lost between the run l of the server and its start on a host
+// with boot id boot.
 func (l *life) lost(boot string) bool {
 	return l.Unsynced && !l.Clean && (boot == "" || l.Boot != boot)
 }

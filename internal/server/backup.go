@@ -96,7 +96,7 @@ func (s *Server) Mark(ctx context.Context, partition uint16, number uint64, rele
 	if r == nil {
 		return 0, fmt.Errorf("partition %d: %w", partition, ErrNotHere)
 	}
-	h := r.now.Load()
+	h := r.hosted.Load()
 	if h.catching.Load() {
 		return 0, errCatching
 	}
@@ -118,7 +118,7 @@ func (s *Server) CutPiece(partition uint16, number, export, offset uint64) (p Pi
 	if r == nil {
 		return p, fmt.Errorf("partition %d: %w", partition, ErrNotHere)
 	}
-	h := r.now.Load()
+	h := r.hosted.Load()
 	if export == 0 {
 		if export, err = h.exportCut(number); err != nil {
 			return p, err

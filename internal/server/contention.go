@@ -64,15 +64,15 @@ type rival struct {
 
 // lane is the state of one client.
 type lane struct {
-	client   string
-	givesWay bool
-	at       time.Time     // of the last request
-	use      time.Duration // of the server, a sum that decays
-	used     time.Time     // when use was right
-	running  int           // requests in their turn
-	resume   time.Time     // no turn begins before
-	waiting  []chan struct{}
-	timer    *time.Timer // begins a turn at resume; nil: not used yet
+	client      string
+	givesWay    bool
+	lastRequest time.Time     // of the last request
+	use         time.Duration // of the server, a sum that decays
+	used        time.Time     // when use was right
+	running     int           // requests in their turn
+	resume      time.Time     // no turn begins before
+	waiting     []chan struct{}
+	timer       *time.Timer // begins a turn at resume; nil: not used yet
 }
 
 func newContention() *contention {
@@ -86,7 +86,7 @@ func (c *contention) note(client *ask.Client) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lane(client).at = time.Now()
+	c.lane(client).lastRequest = time.Now()
 }
 
 // take waits until the turn of a request comes, at most for the patience. The caller calls done when the
@@ -98,7 +98,7 @@ func (c *contention) take(ctx context.Context, client *ask.Client, patience time
 	}
 	c.mu.Lock()
 	l := c.lane(client)
-	l.at = time.Now()
+	l.lastRequest = time.Now()
 	turn := make(chan struct{})
 	l.waiting = append(l.waiting, turn)
 	c.begin(l)
@@ -204,7 +204,7 @@ func (c *contention) sample(now time.Time) {
 	}
 	c.first, c.least = false, [2]rival{}
 	for _, l := range c.lanes {
-		if now.Sub(l.at) >= activeFor && l.running == 0 && len(l.waiting) == 0 {
+		if now.Sub(l.lastRequest) >= activeFor && l.running == 0 && len(l.waiting) == 0 {
 			continue
 		}
 		l.decay(now)
@@ -238,7 +238,7 @@ func (c *contention) lane(client *ask.Client) *lane {
 // forget drops idle clients. The caller holds mu.
 func (c *contention) forget(now time.Time) {
 	for name, l := range c.lanes {
-		if now.Sub(l.at) >= activeFor && l.running == 0 && len(l.waiting) == 0 && !now.Before(l.resume) {
+		if now.Sub(l.lastRequest) >= activeFor && l.running == 0 && len(l.waiting) == 0 && !now.Before(l.resume) {
 			delete(c.lanes, name)
 		}
 	}

@@ -41,7 +41,7 @@ func (s *Server) verifyDigest(ctx context.Context, h *hosted) {
 		}
 		return
 	}
-	read := replica.SumStore(&slowScanner{ctx: ctx, of: view})
+	read := replica.SumStore(&slowScanner{ctx: ctx, scanner: view})
 	err = view.Err()
 	view.Close()
 	if err != nil || ctx.Err() != nil {
@@ -57,15 +57,15 @@ func (s *Server) verifyDigest(ctx context.Context, h *hosted) {
 
 // slowScanner scans a store with pauses, until ctx ends.
 type slowScanner struct {
-	ctx context.Context
-	of  meta.Scanner
+	ctx     context.Context
+	scanner meta.Scanner
 }
 
 // Scan implements meta.Scanner.
 func (s *slowScanner) Scan(from, to []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		n := 0
-		for key, value := range s.of.Scan(from, to) {
+		for key, value := range s.scanner.Scan(from, to) {
 			if n++; n%verifyPiece == 0 && pause.For(s.ctx, verifyRest) != nil {
 				return
 			}
@@ -86,7 +86,7 @@ func (s *Server) Diverged(partition uint16, process multicast.ProcessID, reason 
 	if r == nil {
 		return
 	}
-	if h := r.now.Load(); h.process == process {
+	if h := r.hosted.Load(); h.process == process {
 		select {
 		case h.odd <- fmt.Errorf("%w: %s", errDiverged, reason):
 		default: // an earlier call has sent its error
@@ -107,7 +107,7 @@ func (s *Server) Digests(ctx context.Context) (all []ReplicaDigests) {
 	var mu sync.Mutex
 	for _, r := range s.residences() {
 		asking.Go(func() {
-			h := r.now.Load()
+			h := r.hosted.Load()
 			taken := make(chan []replica.Digest, 1)
 			if h.driver.Between(ctx, func() { taken <- h.replica.Digests() }) != nil {
 				return

@@ -25,7 +25,7 @@ func Members(c *topology.Cluster, of topology.Region) region.Members {
 	return m
 }
 
-// newestMembers returns the newest members that the server in dir knows: the planned ones, or the ones in its
+// newestMembers returns the newest members that the server in dir knows: the planned members, or those in its
 // file.
 func newestMembers(dir string, planned region.Members) (region.Members, error) {
 	path := filepath.Join(dir, membersFile)

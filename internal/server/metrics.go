@@ -95,7 +95,7 @@ func (s *Server) Metrics(report metrics.Report) {
 		report.Value(metrics.ReplicaAge, status.Age.Seconds(), labels...)
 	}
 	for _, r := range s.residences() {
-		h, trouble := r.now.Load(), r.trouble.Load()
+		h, trouble := r.hosted.Load(), r.trouble.Load()
 		labels := []string{region, s.cfg.Name, strconv.Itoa(int(h.partition))}
 		report.Durations(metrics.ReplicaRequests, &h.counts.queries, append(labels, "query")...)
 		report.Durations(metrics.ReplicaRequests, &h.counts.updates, append(labels, "update")...)

@@ -39,7 +39,7 @@ type rates struct {
 type clientRate struct {
 	updates, calls, bytes *rate.Limiter
 
-	told atomic.Int64 // time of the last log message about this client, in Unix seconds
+	lastLogged atomic.Int64 // time of the last log message about this client, in Unix seconds
 }
 
 func newRates(limits ClientRates) *rates {
@@ -82,8 +82,8 @@ func (r *rates) forget() {
 // present time.
 func (r *rates) isNews(client string) bool {
 	c, now := r.of(client), time.Now().Unix()
-	last := c.told.Load()
-	return now-last >= 60 && c.told.CompareAndSwap(last, now)
+	last := c.lastLogged.Load()
+	return now-last >= 60 && c.lastLogged.CompareAndSwap(last, now)
 }
 
 // proofsPerCall is the number of proofs in a request that cost a replica about as much as a call.

@@ -83,7 +83,7 @@ const (
 // replica that its group has replaced ends, too.
 func (s *Server) run(ctx context.Context, r *residence) error {
 	for wait := restartFirst; ; {
-		h, began := r.now.Load(), time.Now()
+		h, began := r.hosted.Load(), time.Now()
 		adopted, err := s.drive(ctx, h)
 		if err == nil && !adopted {
 			return nil
@@ -129,7 +129,7 @@ func (s *Server) again(r *residence, h *hosted) error {
 	if err := s.startReplica(next, incarnation); err != nil {
 		return errors.Join(err, next.close())
 	}
-	r.now.Store(next)
+	r.hosted.Store(next)
 	r.trouble.Store(nil)
 	return nil
 }
@@ -237,7 +237,7 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	logger := s.cfg.Logger.With("server", s.cfg.Name, "partition", p.ID, "process", h.process)
 	links = countedLinks{links, &h.counts.longFrames, logger}
 	h.driver = driver.New(h.process, voter{h.replica, local, &h.amnesiac, logger}, links, log, driver.NewSystemClock())
-	h.driver.Observe(&tracer{server: s, partition: h.partition, asked: map[uint64]trace.Command{}})
+	h.driver.Observe(&tracer{server: s, partition: h.partition, updates: map[uint64]trace.Command{}})
 	h.endpoint.ServeLater(later{s, h})
 	h.endpoint.Serve(s.serve(h))
 	return nil

@@ -124,7 +124,7 @@ func (s *Server) Positions(ctx context.Context) map[multicast.ProcessID]wal.Posi
 	}
 	all := map[multicast.ProcessID]wal.Position{}
 	for _, r := range s.residences() {
-		h := r.now.Load()
+		h := r.hosted.Load()
 		if h.catching.Load() {
 			continue
 		}

@@ -93,12 +93,12 @@ type Server struct {
 
 // residence is the place of a replica on this server. The replica may restart in it.
 type residence struct {
-	now     atomic.Pointer[hosted]
-	stop    context.CancelFunc      // nil: Run has not begun
-	done    chan struct{}           // closed when the replica has ended and is closed
-	trouble atomic.Pointer[Stopped] // nil: the replica runs
-	told    int                     // number of replacements in its group that the replica knows; GUARDED_BY Server.changing
-	knows   counted                 // partitions that the replica knows; GUARDED_BY Server.changing
+	hosted       atomic.Pointer[hosted]
+	stop         context.CancelFunc      // nil: Run has not begun
+	done         chan struct{}           // closed when the replica has ended and is closed
+	trouble      atomic.Pointer[Stopped] // nil: the replica runs
+	replacements int                     // number of replacements in its group that the replica knows; GUARDED_BY Server.changing
+	partitions   counted                 // partitions that the replica knows; GUARDED_BY Server.changing
 }
 
 // tenancy is the storage server with its lifetime.
@@ -182,8 +182,8 @@ func (s *Server) open(p *topology.Partition, n int, incarnation uint64) error {
 		s.setDamaged(h, err)
 		return nil
 	}
-	r := &residence{done: make(chan struct{}), told: len(s.plan.Load().Replacements(p)), knows: partitionsOf(s.plan.Load(), p.ID)}
-	r.now.Store(h)
+	r := &residence{done: make(chan struct{}), replacements: len(s.plan.Load().Replacements(p)), partitions: partitionsOf(s.plan.Load(), p.ID)}
+	r.hosted.Store(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.replicas[p.ID] = r
@@ -251,7 +251,7 @@ func (s *Server) begin(r *residence) {
 		defer close(r.done)
 		err := s.run(ctx, r)
 		stop()
-		h := r.now.Load()
+		h := r.hosted.Load()
 		if err != nil || h.settle() != nil {
 			s.mu.Lock()
 			s.unsettled = true
@@ -300,7 +300,7 @@ func (s *Server) failed(errs ...error) {
 func (s *Server) Close() error {
 	var errs []error
 	for _, r := range s.replicas {
-		errs = append(errs, r.now.Load().close())
+		errs = append(errs, r.hosted.Load().close())
 	}
 	if s.storage != nil {
 		errs = append(errs, s.storage.node.Close())

@@ -28,7 +28,7 @@ type Stopped struct {
 
 // stopped records that the replica does not run.
 func (r *residence) stopped(state StoppedState, reason error) {
-	h := r.now.Load()
+	h := r.hosted.Load()
 	text, _, _ := strings.Cut(reason.Error(), "\n") // the log has the rest
 	r.trouble.Store(&Stopped{Partition: h.partition, Process: h.process, State: state, Reason: text})
 }
@@ -37,7 +37,7 @@ func (r *residence) stopped(state StoppedState, reason error) {
 // partition.
 func (s *Server) Stopped() (all []Stopped) {
 	for _, r := range s.residences() {
-		h := r.now.Load()
+		h := r.hosted.Load()
 		if trouble := r.trouble.Load(); trouble != nil {
 			all = append(all, *trouble)
 		} else if h.catching.Load() {

@@ -21,17 +21,17 @@ func (s *Server) Trace() *trace.Recorder { return &s.recorder }
 type tracer struct {
 	server    *Server
 	partition uint16
-	asked     map[uint64]trace.Command // updates by the token of their request, until they are answered
+	updates   map[uint64]trace.Command // updates by the token of their request, until they are answered
 }
 
-// maxAsked bounds tracer.asked: requests whose clients have withdrawn are never answered.
-const maxAsked = 1 << 14
+// maxTraced bounds tracer.updates: requests whose clients have withdrawn are never answered.
+const maxTraced = 1 << 14
 
 // Observes implements driver.Observer.
 func (t *tracer) Observes() bool {
 	on := t.server.recorder.On()
-	if !on && len(t.asked) > 0 {
-		clear(t.asked)
+	if !on && len(t.updates) > 0 {
+		clear(t.updates)
 	}
 	return on
 }
@@ -55,8 +55,8 @@ func (t *tracer) Turn(at *driver.Moments, in *turn.Input, out *turn.Output, repl
 	t.deliveries(at, out.Deliveries)
 	for _, answered := range [][]turn.Call{out.Replies, out.Persisted, replies} {
 		for _, r := range answered {
-			if c, known := t.asked[r.Token]; known {
-				delete(t.asked, r.Token)
+			if c, known := t.updates[r.Token]; known {
+				delete(t.updates, r.Token)
 				t.add(at.Executed, 0, []trace.Command{c}, "answers the mount")
 			}
 		}
@@ -71,11 +71,11 @@ func (t *tracer) add(at time.Time, took time.Duration, commands []trace.Command,
 func (t *tracer) take(requests []turn.Call) (commands []trace.Command) {
 	for _, call := range requests {
 		q, err := ask.DecodeRequest(call.Data)
-		if err != nil || q.Kind == ask.AskStatus || q.Kind == ask.Watch || len(t.asked) >= maxAsked {
+		if err != nil || q.Kind == ask.AskStatus || q.Kind == ask.Watch || len(t.updates) >= maxTraced {
 			continue
 		}
 		c := trace.Command{Session: q.Session, Seq: q.Seq}
-		t.asked[call.Token] = c
+		t.updates[call.Token] = c
 		commands = append(commands, c)
 	}
 	return commands

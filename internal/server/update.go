@@ -61,7 +61,7 @@ func (s *Server) evictReplaced(plan *topology.Cluster) {
 		here[p.ID] = p.Replicas[n].Process
 	}
 	for _, r := range s.residences() {
-		if h := r.now.Load(); here[h.partition] != h.process {
+		if h := r.hosted.Load(); here[h.partition] != h.process {
 			s.cfg.Logger.Info("a replica here was replaced by another one: it stops", "server", s.cfg.Name, "partition", h.partition, "process", h.process)
 			s.evict(r)
 		}
@@ -113,7 +113,7 @@ func (s *Server) evict(r *residence) {
 	<-r.done
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := r.now.Load().partition; s.replicas[p] == r {
+	if p := r.hosted.Load().partition; s.replicas[p] == r {
 		delete(s.replicas, p)
 	}
 }
@@ -143,18 +143,18 @@ func (s *Server) tellReplaced(ctx context.Context, r *residence, plan *topology.
 		return nil
 	default:
 	}
-	h := r.now.Load()
+	h := r.hosted.Load()
 	all := plan.Replacements(&plan.Partitions[h.partition])
-	if len(all) <= r.told {
+	if len(all) <= r.replacements {
 		return nil
 	}
 	err := h.driver.Between(ctx, func() {
-		for _, replacement := range all[r.told:] {
+		for _, replacement := range all[r.replacements:] {
 			h.replica.Replace(replacement)
 		}
 	})
 	if err == nil {
-		r.told = len(all)
+		r.replacements = len(all)
 	}
 	return err
 }
@@ -167,9 +167,9 @@ func (r *residence) tellPartitions(ctx context.Context, plan *topology.Cluster) 
 		return nil
 	default:
 	}
-	h := r.now.Load()
+	h := r.hosted.Load()
 	now := partitionsOf(plan, h.partition)
-	if now == r.knows {
+	if now == r.partitions {
 		return nil
 	}
 	var failed error
@@ -179,7 +179,7 @@ func (r *residence) tellPartitions(ctx context.Context, plan *topology.Cluster) 
 		}
 	})
 	if err = errors.Join(err, failed); err == nil {
-		r.knows = now
+		r.partitions = now
 	}
 	return err
 }
@@ -200,7 +200,7 @@ func (s *Server) Lead(ctx context.Context, partition uint16) error {
 	if r == nil {
 		return fmt.Errorf("partition %d: %w", partition, ErrNotHere)
 	}
-	h := r.now.Load()
+	h := r.hosted.Load()
 	return h.driver.Between(ctx, h.replica.Lead)
 }
 
@@ -232,7 +232,7 @@ func (s *Server) Spread(ctx context.Context) map[uint16]int {
 	var mu sync.Mutex
 	for _, r := range s.residences() {
 		asking.Go(func() {
-			h, spread := r.now.Load(), make(chan int, 1)
+			h, spread := r.hosted.Load(), make(chan int, 1)
 			if h.driver.Between(ctx, func() { spread <- h.replica.Spread() }) == nil {
 				mu.Lock()
 				defer mu.Unlock()
@@ -246,7 +246,7 @@ func (s *Server) Spread(ctx context.Context) map[uint16]int {
 
 func (r *residence) status(ctx context.Context) (ask.Status, error) {
 	request := ask.Request{Kind: ask.AskStatus}
-	answer, err := r.now.Load().driver.Handle(ctx, nil, request.Append(nil))
+	answer, err := r.hosted.Load().driver.Handle(ctx, nil, request.Append(nil))
 	if err != nil {
 		return ask.Status{}, err
 	}

@@ -51,7 +51,7 @@ func hosting(ctx context.Context, running *sync.WaitGroup) *Server {
 		node := &silent{status: ask.Status{Partition: p}}
 		h := &hosted{partition: p, driver: driver.New(multicast.ProcessID(p+1), node, noLinks{}, node, driver.NewSystemClock())}
 		r := &residence{done: make(chan struct{})}
-		r.now.Store(h)
+		r.hosted.Store(h)
 		s.replicas[p] = r
 		running.Go(func() { _ = h.driver.Run(ctx) }) // it ends with ctx
 	}
@@ -68,7 +68,7 @@ func TestReplicasAreAskedAtOnce(t *testing.T) {
 			s := hosting(ctx, &running)
 			require.Len(t, s.Replicas(ctx), 2)
 			go func() {
-				_ = s.replicas[busy].now.Load().driver.Between(ctx, func() { <-ctx.Done() })
+				_ = s.replicas[busy].hosted.Load().driver.Between(ctx, func() { <-ctx.Done() })
 			}()
 			synctest.Wait()
 			bounded, cancel := context.WithTimeout(ctx, time.Second)
@@ -117,10 +117,10 @@ func TestRetiredReplicaStops(t *testing.T) {
 	s := &Server{cfg: Config{Name: "westa", Logger: slog.New(slog.NewTextHandler(&logged, nil))}}
 	node := &retiring{}
 	r := &residence{done: make(chan struct{})}
-	r.now.Store(&hosted{partition: 3, process: 7, driver: driver.New(7, node, noLinks{}, node, driver.NewSystemClock())})
+	r.hosted.Store(&hosted{partition: 3, process: 7, driver: driver.New(7, node, noLinks{}, node, driver.NewSystemClock())})
 	require.NoError(t, s.run(t.Context(), r))
 	require.Contains(t, logged.String(), "a replica here was replaced and has stopped")
 	require.Contains(t, logged.String(), "server=westa partition=3 process=7")
-	_, err := r.now.Load().driver.Handle(t.Context(), nil, nil)
+	_, err := r.hosted.Load().driver.Handle(t.Context(), nil, nil)
 	require.ErrorIs(t, err, driver.ErrStopped)
 }

@@ -29,14 +29,14 @@ func (u Update) Name(client *ask.Client) Name { return Name{u.Session, u.Seq, cl
 
 // session is a client as this partition knows it. All fields but deadline are replicated state.
 type session struct {
-	id       uint64
-	renewals uint64
-	seen     uint64 // place in the partition's order that the client had seen at its last renewal
-	held     []posix.Ino
-	horizon  uint64 // the counters of blocks that may still be written start here
-	received uint64 // the client has the answers to all updates up to here
-	answers  map[uint64][]byte
-	owner    string // name of the client that opened the session; empty: a process of the cluster
+	id           uint64
+	renewals     uint64
+	renewalPlace uint64 // place in the partition's order that the client had seen at its last renewal
+	held         []posix.Ino
+	horizon      uint64 // the counters of blocks that may still be written start here
+	received     uint64 // the client has the answers to all updates up to here
+	answers      map[uint64][]byte
+	owner        string // name of the client that opened the session; empty: a process of the cluster
 
 	deadline time.Duration // of the lease, on this replica's monotonic clock
 }
@@ -104,7 +104,7 @@ func (s *Sessions) loadEnded() error {
 func (s *Sessions) loadOpen() error {
 	for k, v := range s.keys.Scan([]byte{sessionPrefix}, []byte{sessionPrefix + 1}) {
 		r := varint.NewReader(v)
-		x := &session{renewals: r.Uint64(), seen: r.Uint64(), horizon: r.Uint64(), answers: map[uint64][]byte{}}
+		x := &session{renewals: r.Uint64(), renewalPlace: r.Uint64(), horizon: r.Uint64(), answers: map[uint64][]byte{}}
 		for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 			x.held = append(x.held, posix.Ino(r.Uint64()))
 		}
@@ -142,7 +142,7 @@ func (s *Sessions) loadAnswers() error {
 // save stores x.
 func (s *Sessions) save(x *session) {
 	b := varint.AppendUint(nil, x.renewals)
-	b = varint.AppendUint(b, x.seen)
+	b = varint.AppendUint(b, x.renewalPlace)
 	b = varint.AppendUint(b, x.horizon)
 	b = varint.AppendUint(b, uint64(len(x.held)))
 	for _, ino := range x.held {
@@ -166,7 +166,7 @@ func (s *Sessions) Open(id, seen uint64, client *ask.Client, now time.Duration) 
 		}
 		return ask.Answered
 	}
-	x := &session{id: id, seen: seen, answers: map[uint64][]byte{}, owner: client.Owner()}
+	x := &session{id: id, renewalPlace: seen, answers: map[uint64][]byte{}, owner: client.Owner()}
 	s.open[id] = x
 	s.count(x.owner, 1, 0)
 	s.save(x)
@@ -199,9 +199,9 @@ type Renewal struct {
 func (s *Sessions) Renew(id uint64, r Renewal, now time.Duration) {
 	x := s.open[id]
 	x.renewals++
-	if r.Seen >= x.seen {
+	if r.Seen >= x.renewalPlace {
 		s.count(x.owner, 0, len(r.Held)-len(x.held))
-		x.seen, x.held = r.Seen, slices.Clone(r.Held)
+		x.renewalPlace, x.held = r.Seen, slices.Clone(r.Held)
 	}
 	x.horizon = max(x.horizon, r.Horizon)
 	s.save(x)
@@ -237,7 +237,7 @@ func (s *Sessions) End(id uint64, at posix.Time) {
 func (s *Sessions) Unused(own uint64) (seen uint64, held map[posix.Ino]bool) {
 	seen, held = own, map[posix.Ino]bool{}
 	for _, x := range s.open {
-		seen = min(seen, x.seen)
+		seen = min(seen, x.renewalPlace)
 		for _, ino := range x.held {
 			held[ino] = true
 		}

@@ -58,7 +58,7 @@ func (r *run) changes(g multicast.GroupID) (done func()) {
 func (r *run) dismiss(p multicast.ProcessID) {
 	r.evicted[p] = true
 	for _, s := range r.order {
-		if s.ID.Sender == p && s.by == 0 {
+		if s.ID.Sender == p && s.deliveries == 0 {
 			s.lost = true
 		}
 	}
@@ -74,7 +74,7 @@ func (r *run) leaveOut(p multicast.ProcessID) {
 	r.history.Processes[i].Correct = false
 	for _, s := range r.order {
 		if s.To(r.net.groupOf(p).ID) && !r.machines[p].has(s.ID) {
-			s.of--
+			s.expected--
 		}
 	}
 }

@@ -147,7 +147,7 @@ func (s *stuckRun) work(messages int) {
 // delivered counts the messages that all their destinations have delivered.
 func (s *stuckRun) delivered(messages []*sent) (count int) {
 	for _, m := range messages {
-		if m.by == m.of {
+		if m.deliveries == m.expected {
 			count++
 		}
 	}

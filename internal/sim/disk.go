@@ -20,11 +20,11 @@ type disk struct {
 
 // write is the output of one step, which leaves when its records are durable.
 type write struct {
-	out   turn.Output
-	early []uint64 // of the links of out.Early, as the step saw them
-	eras  []uint64 // of the links of out.Frames
-	ends  []LogEnd // of the log, with each of out.Records; nil: not known
-	heard bool     // some of out.Early has arrived
+	out    turn.Output
+	early  []uint64 // of the links of out.Early, as the step saw them
+	eras   []uint64 // of the links of out.Frames
+	ends   []LogEnd // of the log, with each of out.Records; nil: not known
+	leaked bool     // some of out.Early has arrived
 }
 
 func (d *disk) busy() bool { return len(d.writing) > 0 }
@@ -96,7 +96,7 @@ func (d *disk) lose(n *Network) {
 		case 0 < count && len(w.out.Frames) > 0:
 			n.mark(Unsent)
 		}
-		if count < whole && w.heard {
+		if count < whole && w.leaked {
 			n.mark(Forgotten)
 		}
 		if count < whole || n.percent(50) {

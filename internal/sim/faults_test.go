@@ -76,7 +76,7 @@ func tickers(t *testing.T, cfg Config) *Network {
 	return n
 }
 
-// after gives the numbers that p has received from a peer since a time.
+// after returns the numbers of the messages that p has received from a peer since a time.
 func after(n *Network, p, from multicast.ProcessID, at time.Duration) (found []heard) {
 	for _, h := range n.Node(p).(*ticker).heard {
 		if h.from == from && h.at >= at {

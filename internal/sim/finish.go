@@ -71,7 +71,7 @@ const closing = 4
 
 // complete reports whether all required deliveries are made.
 func (r *run) complete() bool {
-	return r.replacing == 0 && len(r.changing) == 0 && r.unaware() == 0 && !slices.ContainsFunc(r.order, func(s *sent) bool { return s.by < s.of && (s.by > 0 || !s.lost) })
+	return r.replacing == 0 && len(r.changing) == 0 && r.unaware() == 0 && !slices.ContainsFunc(r.order, func(s *sent) bool { return s.deliveries < s.expected && (s.deliveries > 0 || !s.lost) })
 }
 
 // checkAtRest checks the cores with Protocol.AtRest.

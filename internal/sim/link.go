@@ -129,7 +129,7 @@ func (n *Network) arrive(p, q *process, era uint64) {
 	l.flight = l.flight[1:]
 	if q.up && q.links[p.id].open {
 		if early != nil {
-			early.heard = true
+			early.leaked = true
 		}
 		q.act()
 		q.receive(multicast.Frame{Peer: p.id, Data: data})

@@ -216,9 +216,9 @@ func (r *run) transferred(p multicast.ProcessID, at multicast.Position) *sent {
 	r.history.Deliveries = append(r.history.Deliveries, check.Delivery{Process: p, ID: at.ID, Final: at.Final, At: r.net.Now()})
 	s := r.sent[at.ID]
 	if s != nil && r.net.groupOf(p) != nil {
-		s.by++ // deliveries of spares are not waited for
+		s.deliveries++ // deliveries of spares are not waited for
 		if r.evicted[p] {
-			s.of++ // nobody waited for this one
+			s.expected++ // nobody waited for this one
 		}
 	}
 	return s

@@ -148,7 +148,7 @@ func (n *Network) Active(p multicast.ProcessID) (at time.Duration, ok bool) {
 	return n.processes[p].activeAt, n.processes[p].active
 }
 
-// Spoke gives when a process first sent something to another, if it has.
+// Spoke returns the time when a process first sent a frame to another one, if it has.
 func (n *Network) Spoke(from, to multicast.ProcessID) (at time.Duration, ok bool) {
 	at, ok = n.processes[from].spoke[to]
 	return at, ok

@@ -100,10 +100,10 @@ type Reach struct {
 // sent is a message that was multicast.
 type sent struct {
 	multicast.Message
-	at          time.Duration
-	incarnation uint64 // of the sender
-	lost        bool   // no process had delivered it before its sender stopped
-	by, of      int    // deliveries: made, and to be made
+	at                   time.Duration
+	incarnation          uint64 // of the sender
+	lost                 bool   // no process had delivered it before its sender stopped
+	deliveries, expected int    // deliveries: made, and to be made
 }
 
 // run is a workload on a network.
@@ -236,7 +236,7 @@ func (r *run) boot(self multicast.ProcessID, incarnation uint64, records [][]byt
 // loseUndelivered marks the messages of a stopped process as lost that no process has delivered.
 func (r *run) loseUndelivered(p multicast.ProcessID) {
 	for _, s := range r.order {
-		if s.ID.Sender == p && s.by == 0 && !s.lost {
+		if s.ID.Sender == p && s.deliveries == 0 && !s.lost {
 			s.lost = true
 			r.reach.Lost++
 		}
@@ -245,7 +245,7 @@ func (r *run) loseUndelivered(p multicast.ProcessID) {
 
 // finished reports whether all destinations have delivered all messages of a process.
 func (r *run) finished(p multicast.ProcessID) bool {
-	return !slices.ContainsFunc(r.order, func(s *sent) bool { return s.ID.Sender == p && s.by < s.of })
+	return !slices.ContainsFunc(r.order, func(s *sent) bool { return s.ID.Sender == p && s.deliveries < s.expected })
 }
 
 // multicastAny hands one message to a random sender.
@@ -296,7 +296,7 @@ func (r *run) multicast(from multicast.ProcessID, dest []multicast.GroupID) {
 	s := &sent{Message: m, at: r.net.Now(), incarnation: r.net.Incarnation(from), lost: r.evicted[from]}
 	for _, g := range r.cfg.Groups {
 		if m.To(g.ID) {
-			s.of += r.waitedFor(&g)
+			s.expected += r.waitedFor(&g)
 		}
 	}
 	r.sent[m.ID] = s

@@ -25,7 +25,7 @@ func (n *Network) crash(until time.Duration, p *process) bool {
 
 // forget stops the sender of an early frame that has arrived, before the records of its step are durable.
 func (n *Network) forget(p *process, early *write) {
-	if early != nil && early.heard && slices.Contains(p.disk.writing, early) && !n.healed && n.percent(n.cfg.Faults.ForgetPercent) {
+	if early != nil && early.leaked && slices.Contains(p.disk.writing, early) && !n.healed && n.percent(n.cfg.Faults.ForgetPercent) {
 		n.crash(n.now+n.between(0, n.cfg.Faults.Longest), p)
 	}
 }

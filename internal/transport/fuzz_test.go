@@ -75,6 +75,6 @@ func requireBounded(t *testing.T, k *grpcLinks) {
 	for peer, e := range k.ends {
 		require.LessOrEqual(t, e.unread+e.stale, Window+2*frameOverhead, "process %d", peer)
 		require.LessOrEqual(t, e.bytes, Window)
-		require.LessOrEqual(t, e.taken, e.arrived)
+		require.LessOrEqual(t, e.accepted, e.arrived)
 	}
 }

@@ -63,10 +63,10 @@ type link struct {
 	bytes   int
 
 	// The receiving half.
-	arrived, taken, told uint64 // the last such frame
-	unread               int    // bytes arrived and not taken
-	stale                int    // bytes of earlier sessions that are not taken
-	untold               int    // bytes taken and not acknowledged
+	arrived, accepted, acknowledged uint64 // the last such frame
+	unread                          int    // bytes arrived and not accepted
+	stale                           int    // bytes of earlier sessions that are not taken
+	unacknowledged                  int    // bytes taken and not acknowledged
 }
 
 func newLink(peer multicast.ProcessID, incarnation uint64) link {
@@ -109,7 +109,7 @@ func (k *link) end() {
 	k.due = true
 	k.stale += k.unread
 	k.queue, k.first, k.written, k.bytes = nil, 1, 0, 0
-	k.arrived, k.taken, k.told, k.unread, k.untold = 0, 0, 0, 0, 0
+	k.arrived, k.accepted, k.acknowledged, k.unread, k.unacknowledged = 0, 0, 0, 0, 0
 }
 
 // begin starts the session (mine, theirs). The peer may wait for the notification.
@@ -201,9 +201,9 @@ func (k *link) took(frame []byte) {
 	if len(frame) == 0 {
 		return
 	}
-	k.taken++
-	k.untold += size
-	if k.taken-k.told >= tellFrames || k.untold >= tellBytes {
+	k.accepted++
+	k.unacknowledged += size
+	if k.accepted-k.acknowledged >= tellFrames || k.unacknowledged >= tellBytes {
 		k.due = true
 	}
 }
@@ -225,8 +225,8 @@ func (k *link) next(self multicast.ProcessID, limit int) *wire.Packet {
 	if !k.started {
 		return p
 	}
-	p.Taken = k.taken
-	k.told, k.untold = k.taken, 0
+	p.Taken = k.accepted
+	k.acknowledged, k.unacknowledged = k.accepted, 0
 	n, size := k.written, 0
 	for n < len(k.queue) && (n == k.written || size+sizeOf(k.queue[n]) <= limit) {
 		size += sizeOf(k.queue[n])

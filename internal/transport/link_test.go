@@ -139,8 +139,8 @@ func (s *simulation) read(e *simEnd, stream int) {
 
 // check checks the invariants of a link.
 func (s *simulation) check(e *simEnd) {
-	require.LessOrEqual(s.t, e.told, e.taken)
-	require.LessOrEqual(s.t, e.taken, e.arrived)
+	require.LessOrEqual(s.t, e.acknowledged, e.accepted)
+	require.LessOrEqual(s.t, e.accepted, e.arrived)
 	require.LessOrEqual(s.t, e.bytes, Window)
 	require.LessOrEqual(s.t, e.unread+e.stale, Window+sizeOf(nil))
 	require.LessOrEqual(s.t, e.written, len(e.queue))

@@ -16,8 +16,8 @@ func (l *Local) Cut(apart func(a, b multicast.ProcessID) bool) {
 	for _, p := range l.pairs {
 		switch {
 		case l.isCut(p.low, p.high):
-			p.on = false
-		case !p.on:
+			p.started = false
+		case !p.started:
 			l.start(p)
 		}
 	}

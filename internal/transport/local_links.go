@@ -17,7 +17,7 @@ func keyOf(a, b multicast.ProcessID) pairKey { return pairKey{min(a, b), max(a, 
 // INVARIANT: on implies that the links of both are open, and that the two are not cut from each other.
 type localPair struct {
 	pairKey
-	on      bool
+	started bool
 	session uint64 // counts starts: a frame of an older one is dropped on arrival
 	ends    [2]localEnd
 }
@@ -65,7 +65,7 @@ func (l *Local) start(p *localPair) {
 	if low == nil || high == nil || l.isCut(p.low, p.high) {
 		return
 	}
-	p.on = true
+	p.started = true
 	p.session++
 	l.startEnd(p, low, p.high)
 	if low != high {
@@ -83,7 +83,7 @@ func (l *Local) startEnd(p *localPair, owner *localLinks, peer multicast.Process
 func (l *Local) stopAll(self multicast.ProcessID) {
 	for _, p := range l.pairs {
 		if p.low == self || p.high == self {
-			p.on = false
+			p.started = false
 			p.end(self).unaccepted = 0
 		}
 	}
@@ -101,7 +101,7 @@ func (l *Local) startKnown(self multicast.ProcessID) {
 
 // land puts a frame into the queue of its receiver. l.mu is held.
 func (l *Local) land(a localArrival) {
-	if a.pair.on && a.pair.session == a.session {
+	if a.pair.started && a.pair.session == a.session {
 		l.links[a.to].push(a)
 	}
 }
@@ -148,7 +148,7 @@ func (k *localLinks) Send(to multicast.ProcessID, frame []byte) error {
 		l.drained(p, e)
 		return tooLong(to, frame)
 	}
-	if !p.on {
+	if !p.started {
 		l.start(p)
 		return nil
 	}
@@ -196,7 +196,7 @@ func (k *localLinks) Take(into []multicast.Frame, most int) []multicast.Frame {
 
 // taken opens the window of the sender; a link that overflowed starts again once it has drained.
 func (k *localLinks) taken(a *localArrival) {
-	if a.pair == nil || !a.pair.on || a.session != a.pair.session {
+	if a.pair == nil || !a.pair.started || a.session != a.pair.session {
 		return
 	}
 	e := a.pair.end(a.Peer)

@@ -19,7 +19,7 @@ type meter struct {
 	soon          atomic.Bool // writes do not wait
 
 	mu       sync.Mutex
-	rest     []byte        // GUARDED_BY mu; written, and not taken by the socket
+	unsent   []byte        // GUARDED_BY mu; written, and not taken by the socket
 	draining chan struct{} // GUARDED_BY mu; closed when a goroutine has written rest; nil: there is none
 	failed   error         // GUARDED_BY mu; of that goroutine
 }
@@ -100,7 +100,7 @@ func (m *meter) writeSoon(b []byte) (n int, err error) {
 		m.writes.Add(1)
 	}
 	if n < len(b) {
-		m.rest = append(m.rest, b[n:]...)
+		m.unsent = append(m.unsent, b[n:]...)
 		if m.draining == nil {
 			m.draining = make(chan struct{})
 			go m.drain(m.draining)
@@ -114,8 +114,8 @@ func (m *meter) drain(done chan struct{}) {
 	defer close(done)
 	for {
 		m.mu.Lock()
-		rest := m.rest
-		m.rest = nil
+		rest := m.unsent
+		m.unsent = nil
 		if len(rest) == 0 || m.failed != nil {
 			m.draining = nil
 			m.mu.Unlock()

@@ -39,21 +39,21 @@ func Bit(set bool) uint64 {
 // Reader reads the encodings of the functions above. The first error sticks: after
 // it every read gives zero, so that a decoder checks Err or Done once.
 type Reader struct {
-	rest []byte
-	err  error
+	unread []byte
+	err    error
 }
 
 // NewReader reads b. The result of Bytes aliases b.
-func NewReader(b []byte) *Reader { return &Reader{rest: b} }
+func NewReader(b []byte) *Reader { return &Reader{unread: b} }
 
 // Uint reads an unsigned number of at most max.
 func (r *Reader) Uint(max uint64) uint64 {
-	v, n := binary.Uvarint(r.rest)
+	v, n := binary.Uvarint(r.unread)
 	if r.err != nil || n <= 0 || v > max {
 		r.fail()
 		return 0
 	}
-	r.rest = r.rest[n:]
+	r.unread = r.unread[n:]
 	return v
 }
 
@@ -71,31 +71,31 @@ func (r *Reader) Uint8() uint8 { return uint8(r.Uint(1<<8 - 1)) }
 
 // Int reads a zig-zag number.
 func (r *Reader) Int() int64 {
-	v, n := binary.Varint(r.rest)
+	v, n := binary.Varint(r.unread)
 	if r.err != nil || n <= 0 {
 		r.fail()
 		return 0
 	}
-	r.rest = r.rest[n:]
+	r.unread = r.unread[n:]
 	return v
 }
 
 // Count reads the number of elements that follow, each of at least one byte,
 // so that a forged count cannot make the caller allocate more than it was sent.
-func (r *Reader) Count() int { return int(r.Uint(uint64(len(r.rest)))) }
+func (r *Reader) Count() int { return int(r.Uint(uint64(len(r.unread)))) }
 
 // Bytes reads a byte string; nil if it is empty.
 func (r *Reader) Bytes() []byte {
 	n := r.Count()
-	if r.err != nil || n > len(r.rest) {
+	if r.err != nil || n > len(r.unread) {
 		r.fail()
 		return nil
 	}
 	if n == 0 {
 		return nil
 	}
-	b := r.rest[:n:n]
-	r.rest = r.rest[n:]
+	b := r.unread[:n:n]
+	r.unread = r.unread[n:]
 	return b
 }
 
@@ -104,18 +104,18 @@ func (r *Reader) String() string { return string(r.Bytes()) }
 
 // Fixed reads exactly len(into) bytes without a length in front.
 func (r *Reader) Fixed(into []byte) {
-	if r.err != nil || len(r.rest) < len(into) {
+	if r.err != nil || len(r.unread) < len(into) {
 		r.fail()
 		return
 	}
-	copy(into, r.rest)
-	r.rest = r.rest[len(into):]
+	copy(into, r.unread)
+	r.unread = r.unread[len(into):]
 }
 
 // Rest reads all bytes that are left, without a length in front; nil if there are none.
 func (r *Reader) Rest() []byte {
-	b := r.rest
-	r.rest = nil
+	b := r.unread
+	r.unread = nil
 	if len(b) == 0 {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (r *Reader) Rest() []byte {
 }
 
 // Len is the number of bytes not read yet.
-func (r *Reader) Len() int { return len(r.rest) }
+func (r *Reader) Len() int { return len(r.unread) }
 
 // Fail marks the input as malformed: a value is out of its domain.
 func (r *Reader) Fail() { r.fail() }
@@ -133,7 +133,7 @@ func (r *Reader) Err() error { return r.err }
 
 // Done gives ErrMalformed if a read failed or bytes are left over.
 func (r *Reader) Done() error {
-	if r.err == nil && len(r.rest) != 0 {
+	if r.err == nil && len(r.unread) != 0 {
 		r.fail()
 	}
 	return r.err
@@ -143,5 +143,5 @@ func (r *Reader) fail() {
 	if r.err == nil {
 		r.err = ErrMalformed
 	}
-	r.rest = nil
+	r.unread = nil
 }

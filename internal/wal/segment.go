@@ -12,13 +12,13 @@ import (
 
 // reader reads a segment batch by batch.
 type reader struct {
-	file   *os.File
-	in     *bufio.Reader
-	size   int64 // of the file
-	header segmentHeader
-	seed   uint32 // of header
-	offset int64  // behind the last whole batch
-	number uint64 // of that batch
+	file     *os.File
+	buffered *bufio.Reader
+	size     int64 // of the file
+	header   segmentHeader
+	seed     uint32 // of header
+	offset   int64  // behind the last whole batch
+	number   uint64 // of that batch
 
 	synced    uint64 // the last batch that is known to be on disk
 	syncedEnd int64  // up to here the file is known to be on disk
@@ -44,9 +44,9 @@ func openReader(path string) (_ *reader, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{file: f, in: bufio.NewReaderSize(f, 1<<20), size: info.Size(), offset: segmentHeaderSize}
+	r := &reader{file: f, buffered: bufio.NewReaderSize(f, 1<<20), size: info.Size(), offset: segmentHeaderSize}
 	var b [segmentHeaderSize]byte
-	if _, err := io.ReadFull(r.in, b[:min(segmentHeaderSize, r.size)]); err != nil {
+	if _, err := io.ReadFull(r.buffered, b[:min(segmentHeaderSize, r.size)]); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	var ok bool
@@ -69,7 +69,7 @@ func (r *reader) next() ([]byte, error) {
 		return nil, errTorn{"the header of a batch is cut short"}
 	}
 	var b [batchHeaderSize]byte
-	if _, err := io.ReadFull(r.in, b[:]); err != nil {
+	if _, err := io.ReadFull(r.buffered, b[:]); err != nil {
 		return nil, r.wrap(err)
 	}
 	h, ok := decodeBatchHeader(b[:], r.seed)
@@ -80,7 +80,7 @@ func (r *reader) next() ([]byte, error) {
 		return nil, errTorn{"a batch is cut short"}
 	}
 	payload := make([]byte, h.length)
-	if _, err := io.ReadFull(r.in, payload); err != nil {
+	if _, err := io.ReadFull(r.buffered, payload); err != nil {
 		return nil, r.wrap(err)
 	}
 	if crc32.Checksum(payload, castagnoli) != h.payload {

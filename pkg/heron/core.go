@@ -89,16 +89,16 @@ type Core struct {
 	out     *Output
 	stats   Stats
 
-	objects  *objects
-	meetings map[multicast.GroupID]meeting // of the latest request that this process has entered
-	queue    []multicast.Delivery
-	last     uint64 // tag of the last request that was executed or taken over (last_req of the paper)
-	current  *request
-	lagging  *transfer
-	attempts uint64
-	asked    uint64 // number of the last question
-	reads    uint64 // number of the last remote read
-	known    map[ObjectID]int
+	objects      *objects
+	meetings     map[multicast.GroupID]meeting // of the latest request that this process has entered
+	queue        []multicast.Delivery
+	last         uint64 // tag of the last request that was executed or taken over (last_req of the paper)
+	current      *request
+	lagging      *transfer
+	attempts     uint64
+	lastQuestion uint64 // number of the last question
+	reads        uint64 // number of the last remote read
+	slotHints    map[ObjectID]int
 }
 
 // ErrNotAttached is the panic of a Step without all regions: a fault of the driver.
@@ -113,7 +113,7 @@ func New(cfg Config) (*Core, error) {
 	c := &Core{
 		cfg: cfg, groups: map[multicast.GroupID]*multicast.Group{}, peers: map[multicast.ProcessID]*peer{},
 		memory: map[fabric.RegionID]fabric.Memory{}, lanes: lane.NewSet(cfg.RetryAfter),
-		meetings: map[multicast.GroupID]meeting{}, known: map[ObjectID]int{},
+		meetings: map[multicast.GroupID]meeting{}, slotHints: map[ObjectID]int{},
 	}
 	c.objects = newObjects(&c.cfg)
 	for i := range c.cfg.Groups {

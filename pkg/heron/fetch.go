@@ -76,7 +76,7 @@ func (c *Core) choose(r *request, f *fetch) bool {
 		return !f.past
 	}
 	f.from, f.state = p, unasked
-	if slot, ok := c.known[f.id]; ok {
+	if slot, ok := c.slotHints[f.id]; ok {
 		c.read(f, slot)
 	}
 	return true
@@ -90,8 +90,8 @@ func (c *Core) candidate(f *fetch) (best *peer) {
 	for i := range members {
 		p := c.peers[members[(i+int(c.cfg.Self))%len(members)]]
 		switch {
-		case f.tried[p.id] || p.heard.count < count || !p.reads.Ready():
-		case best == nil || best.heard.count > count && p.heard.count == count:
+		case f.tried[p.id] || p.received.count < count || !p.reads.Ready():
+		case best == nil || best.received.count > count && p.received.count == count:
 			best = p
 		}
 	}
@@ -110,10 +110,10 @@ func (c *Core) ask(r *request) {
 			continue
 		}
 		if count[p] == 0 {
-			c.asked++
-			p.want.ask, p.want.wanted = c.asked, [maxAsk]ObjectID{}
+			c.lastQuestion++
+			p.want.ask, p.want.wanted = c.lastQuestion, [maxAsk]ObjectID{}
 		}
-		f.state, f.number, f.index, f.since = asked, c.asked, count[p], c.now
+		f.state, f.number, f.index, f.since = asked, c.lastQuestion, count[p], c.now
 		p.want.wanted[f.index] = f.id
 		count[p]++
 	}
@@ -121,9 +121,9 @@ func (c *Core) ask(r *request) {
 
 // answer answers a question of a process, and takes in its answer (lines 11 to 13).
 func (c *Core) answer(p *peer) {
-	if p.heard.ask != p.want.answered {
-		p.want.answered = p.heard.ask
-		for i, id := range p.heard.wanted {
+	if p.received.ask != p.want.answered {
+		p.want.answered = p.received.ask
+		for i, id := range p.received.wanted {
 			p.want.slots[i] = 0
 			if slot, ok := c.objects.slots[id]; ok {
 				p.want.slots[i] = uint32(slot) + 1
@@ -134,17 +134,17 @@ func (c *Core) answer(p *peer) {
 		return
 	}
 	for _, f := range c.current.fetches {
-		if f.state != asked || f.from != p || f.number != p.heard.answered {
+		if f.state != asked || f.from != p || f.number != p.received.answered {
 			continue
 		}
-		switch slot := int(p.heard.slots[f.index]); {
+		switch slot := int(p.received.slots[f.index]); {
 		case slot > c.cfg.Objects:
 			c.stats.Malformed++
 			f.giveUp()
 		case slot == 0: // by C1 the object was not written before the request
 			f.state = fetchedAll
 		default:
-			c.known[f.id] = slot - 1
+			c.slotHints[f.id] = slot - 1
 			c.read(f, slot-1)
 		}
 	}
@@ -197,7 +197,7 @@ func (r *reader) Landed(flight lane.Flight, d *fabric.Completion) {
 		v, sight = c.cfg.before(f.id, d.Data, c.current.places[f.group]+1)
 	case id != 0:
 		c.stats.Malformed++
-		delete(c.known, f.id)
+		delete(c.slotHints, f.id)
 		f.giveUp()
 		return
 	} // An empty slot: by C1 the object was not written before the request.

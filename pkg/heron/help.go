@@ -15,7 +15,7 @@ type helping struct {
 	state  []byte        // nil: not yet
 	chunks uint64        // of state
 	posted uint64
-	done   uint64 // have landed
+	landed uint64 // have landed
 }
 
 // chunkWriter is a peer as the owner of the lane to its chunks.
@@ -23,15 +23,15 @@ type chunkWriter peer
 
 // Landed implements lane.Owner. The mark is the attempt, the term the chunk.
 func (w *chunkWriter) Landed(f lane.Flight, _ *fabric.Completion) {
-	if f.Mark == w.heard.attempt {
-		w.help.done = max(w.help.done, uint64(f.Term)+1)
+	if f.Mark == w.received.attempt {
+		w.help.landed = max(w.help.landed, uint64(f.Term)+1)
 	}
 }
 
 // Failed implements lane.Owner.
 func (w *chunkWriter) Failed(f lane.Flight) {
-	if f.Mark == w.heard.attempt {
-		w.help.posted = w.help.done
+	if f.Mark == w.received.attempt {
+		w.help.posted = w.help.landed
 	}
 }
 
@@ -42,7 +42,7 @@ func (c *Core) serve() {
 	self := slices.Index(members, c.cfg.Self)
 	for i, id := range members {
 		p := c.peers[id]
-		if id == c.cfg.Self || p.heard.need == 0 || c.last < p.heard.need {
+		if id == c.cfg.Self || p.received.need == 0 || c.last < p.received.need {
 			continue
 		}
 		rank := (self - i - 1 + len(members)) % len(members)
@@ -51,7 +51,7 @@ func (c *Core) serve() {
 		}
 		if p.help.state == nil {
 			c.stats.Helped++
-			p.help.state = c.collect(p.heard.need)
+			p.help.state = c.collect(p.received.need)
 			size := c.cfg.ChunkSize - chunkHeader
 			p.help.chunks = uint64((len(p.help.state) + size - 1) / size)
 		}
@@ -76,15 +76,15 @@ func (c *Core) collect(need uint64) []byte {
 // send writes chunks into the buffer of a lagger, as far as it has room (lines 13 to 15).
 func (c *Core) send(p *peer) {
 	h := &p.help
-	for h.posted < h.chunks && h.posted < p.heard.taken+chunkWindow && p.chunks.Ready() {
+	for h.posted < h.chunks && h.posted < p.received.taken+chunkWindow && p.chunks.Ready() {
 		size := c.cfg.ChunkSize - chunkHeader
 		part := h.state[int(h.posted)*size : min(len(h.state), int(h.posted+1)*size)]
 		last := uint64(0)
 		if h.posted == h.chunks-1 {
 			last = 1
 		}
-		b := encodeChunk(p.heard.attempt, h.posted, last, part)
-		p.chunks.Post(fabric.Op{At: int(h.posted%chunkWindow) * c.cfg.ChunkSize, Data: b, Notify: true}, p.heard.attempt, uint32(h.posted))
+		b := encodeChunk(p.received.attempt, h.posted, last, part)
+		p.chunks.Post(fabric.Op{At: int(h.posted%chunkWindow) * c.cfg.ChunkSize, Data: b, Notify: true}, p.received.attempt, uint32(h.posted))
 		h.posted++
 	}
 }

@@ -74,14 +74,14 @@ func decodeNote(b []byte) (n note, ok bool) {
 
 // peer is another process, or this one.
 type peer struct {
-	id    multicast.ProcessID
-	group multicast.GroupID
-	heard note // the latest from it
-	said  note // the latest to it that has landed
-	next  note // under way
-	want  note // to be written
-	notes *lane.Lane
-	reads *lane.Lane // of its objects
+	id       multicast.ProcessID
+	group    multicast.GroupID
+	received note // the latest from it
+	landed   note // the latest to it that has landed
+	next     note // under way
+	want     note // to be written
+	notes    *lane.Lane
+	reads    *lane.Lane // of its objects
 	// Of a member of the own group:
 	chunks *lane.Lane // to its buffer
 	help   helping
@@ -89,7 +89,7 @@ type peer struct {
 }
 
 // Landed implements lane.Owner, for notes.
-func (p *peer) Landed(lane.Flight, *fabric.Completion) { p.said = p.next }
+func (p *peer) Landed(lane.Flight, *fabric.Completion) { p.landed = p.next }
 
 // Failed implements lane.Owner.
 func (p *peer) Failed(lane.Flight) {}
@@ -100,17 +100,17 @@ func (c *Core) hear() {
 	for _, p := range c.list {
 		c.memory[regionOf(noteRegion, p.id)].Load(0, b[:])
 		n, ok := decodeNote(b[:])
-		if !ok || n == p.heard {
+		if !ok || n == p.received {
 			continue
 		}
-		if n.count < p.heard.count || n.ask < p.heard.ask || n.attempt < p.heard.attempt {
+		if n.count < p.received.count || n.ask < p.received.ask || n.attempt < p.received.attempt {
 			c.stats.Malformed++
 			continue
 		}
-		if n.attempt != p.heard.attempt || n.need != p.heard.need {
+		if n.attempt != p.received.attempt || n.need != p.received.need {
 			p.help = helping{since: c.now}
 		}
-		p.heard = n
+		p.received = n
 		c.answer(p)
 	}
 }
@@ -122,7 +122,7 @@ func (c *Core) say() {
 			continue
 		}
 		p.want.meeting = c.meetings[p.group]
-		if p.want != p.said && !p.notes.Busy() && p.notes.Ready() {
+		if p.want != p.landed && !p.notes.Busy() && p.notes.Ready() {
 			p.next = p.want
 			p.notes.Post(fabric.Op{Data: p.next.encode(), Notify: true}, 0, 0)
 		}
@@ -146,7 +146,7 @@ func (c *Core) meetingOf(p *peer) meeting {
 	if p.id == c.cfg.Self {
 		return c.meetings[p.group]
 	}
-	return p.heard.meeting
+	return p.received.meeting
 }
 
 // wakeAfter asks for a step after a time since an event, and reports whether the time has passed.

@@ -25,7 +25,7 @@ type Listener struct {
 	backlog chan struct{} // has an element for each connection that Accept has not taken
 }
 
-// The bounds of the connections whose second half is missing, and of those that Accept has not taken.
+// The bounds of the connections without their second half, and of those that Accept has not taken.
 const (
 	maxWaiting = 1024
 	maxBacklog = 128

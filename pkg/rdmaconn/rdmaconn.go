@@ -51,7 +51,7 @@ const (
 	defaultTimeout = 10 * time.Second
 )
 
-// complete checks c and fills in what is 0.
+// complete checks c, and sets the fields that are 0.
 func (c Config) complete() (Config, error) {
 	if c.Ring == 0 {
 		c.Ring = defaultRing

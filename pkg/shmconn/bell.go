@@ -21,7 +21,7 @@ type bell interface {
 
 // localBell is a bell within a process.
 type localBell struct {
-	own, other  chan struct{} // one ring
+	own, far    chan struct{} // one ring
 	end, farEnd chan struct{} // closed by Close
 	once        sync.Once
 
@@ -34,14 +34,14 @@ type localBell struct {
 func localBells() (a, b *localBell) {
 	x, y := make(chan struct{}, 1), make(chan struct{}, 1)
 	p, q := make(chan struct{}), make(chan struct{})
-	a = &localBell{own: x, other: y, end: p, farEnd: q, late: make(chan struct{})}
-	b = &localBell{own: y, other: x, end: q, farEnd: p, late: make(chan struct{})}
+	a = &localBell{own: x, far: y, end: p, farEnd: q, late: make(chan struct{})}
+	b = &localBell{own: y, far: x, end: q, farEnd: p, late: make(chan struct{})}
 	return a, b
 }
 
 func (l *localBell) ring() {
 	select {
-	case l.other <- struct{}{}:
+	case l.far <- struct{}{}:
 	default:
 	}
 }

@@ -59,12 +59,12 @@ type Conn struct {
 	in     ring.Consumer
 	inFlow flow
 
-	out     ring.Producer
-	outFlow flow
-	wanting atomic.Bool   // the writer waits for roomy
-	roomy   chan struct{} // there is room, or the writer must look again
-	gone    atomic.Bool   // the peer has ended the connection
-	done    chan struct{} // closed by Close
+	out       ring.Producer
+	outFlow   flow
+	wanting   atomic.Bool   // the writer waits for roomy
+	roomy     chan struct{} // there is room, or the writer must look again
+	peerEnded atomic.Bool   // the peer has ended the connection
+	done      chan struct{} // closed by Close
 
 	mu       sync.Mutex
 	closed   bool      // GUARDED_BY mu
@@ -117,7 +117,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	for {
-		gone := c.gone.Load() // all that the peer has published is visible after this
+		gone := c.peerEnded.Load() // all that the peer has published is visible after this
 		switch n, err := c.in.Available(); {
 		case err != nil:
 			return 0, err
@@ -147,14 +147,14 @@ func (c *Conn) sleep() error {
 	err := c.bytes.wait(func() bool {
 		c.inFlow.sleeps.Store(1)
 		n, err := c.in.Available()
-		return n != 0 || err != nil || c.gone.Load()
+		return n != 0 || err != nil || c.peerEnded.Load()
 	})
 	c.inFlow.sleeps.Store(0)
 	switch {
 	case errors.Is(err, io.EOF):
 		c.hangUp()
 		return nil
-	case c.gone.Load():
+	case c.peerEnded.Load():
 		return nil
 	}
 	return err
@@ -175,7 +175,7 @@ func (c *Conn) put(b []byte) (int, error) {
 		return 0, net.ErrClosed
 	}
 	defer c.leave()
-	if c.gone.Load() {
+	if c.peerEnded.Load() {
 		return 0, syscall.EPIPE
 	}
 	n, err := c.out.Room()
@@ -225,7 +225,7 @@ func (c *Conn) await() error {
 		}
 		c.wanting.Store(true)
 		c.outFlow.wants.Store(1)
-		if c.hasRoom() || c.gone.Load() {
+		if c.hasRoom() || c.peerEnded.Load() {
 			c.wanting.Store(false)
 			return nil
 		}
@@ -278,7 +278,7 @@ func (c *Conn) released() bool { return c.outFlow.wants.Load() == 0 }
 
 // hangUp records that the peer has ended the connection. Bytes that it has published before can be read.
 func (c *Conn) hangUp() {
-	c.gone.Store(true)
+	c.peerEnded.Store(true)
 	c.wakeWriter()
 	_ = c.bytes.SetReadDeadline(time.Unix(1, 0)) // wakes the reader; fails only after Close
 }

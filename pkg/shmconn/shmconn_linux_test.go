@@ -71,7 +71,7 @@ func both(t *testing.T, test func(t *testing.T, a, b *Conn)) {
 	})
 }
 
-// Bytes arrive as they were sent, in both directions at once, whatever the sizes of reads and writes.
+// Bytes arrive as they were sent, in both directions at once, for all sizes of reads and writes.
 func TestBytesArrive(t *testing.T) {
 	both(t, func(t *testing.T, a, b *Conn) {
 		random := mathrand.New(mathrand.NewPCG(1, 2))
@@ -195,7 +195,7 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// TryWrite takes what fits.
+// TryWrite takes the bytes that fit.
 func TestTryWrite(t *testing.T) {
 	both(t, func(t *testing.T, a, b *Conn) {
 		n, err := a.TryWrite(make([]byte, ringSize+5))

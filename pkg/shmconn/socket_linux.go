@@ -85,7 +85,7 @@ func drain(fd int) (ended bool) {
 // have another one.
 const magic = "globalfs shmconn 1\n"
 
-// Offer makes a connection over a Unix socket whose peer calls Accept. The peer was authenticated before.
+// Offer makes a connection over a Unix socket. The peer calls Accept. The peer was authenticated before.
 // After an error the caller closes the socket.
 func Offer(conn *net.UnixConn, deadline time.Time) (*Conn, error) {
 	if err := conn.SetDeadline(deadline); err != nil {

@@ -5,7 +5,7 @@
 //
 //   - no acknowledged update is lost, and no byte is wrong: through the mount that wrote it at any time,
 //     through all others at the end;
-//   - operations fail only with EIO and ETIMEDOUT, as specified in docs/limits.md for soft mounts, and with
+//   - operations fail only with EIO and ETIMEDOUT, as specified in docs/posix.md for soft mounts, and with
 //     ENOSPC while a disk is full;
 //   - within moments after the end of each fault, every mount can change every partition again.
 //

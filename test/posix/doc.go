@@ -3,6 +3,6 @@
 // pjdfstest, fsx and a C compiler (deploy/deps.sh test installs these). Tests with a missing requirement are
 // skipped, with the reason.
 //
-// docs/limits.md lists the known failures of pjdfstest with their reasons. The test reads the list from
+// docs/posix.md lists the known failures of pjdfstest with their reasons. The test reads the list from
 // there. With -posix.delegate the mounts hold the directories that they make.
 package posix

@@ -53,7 +53,7 @@ func mkdir(t *testing.T, dir, name string) string {
 	return path
 }
 
-// runPjdfstest runs all of pjdfstest in a directory. Failures that docs/limits.md does not list fail the
+// runPjdfstest runs all of pjdfstest in a directory. Failures that docs/posix.md does not list fail the
 // test.
 func runPjdfstest(t *testing.T, program, dir string, env []string) {
 	t.Helper()
@@ -91,12 +91,12 @@ entries = [%s, %s]
 	return path
 }
 
-// knownFailures returns the failures in docs/limits.md with their reasons.
+// knownFailures returns the failures in docs/posix.md with their reasons.
 func knownFailures(t *testing.T) map[string]string {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "limits.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "posix.md"))
 	require.NoError(t, err)
 	_, section, found := strings.Cut(string(text), "\n## pjdfstest\n")
-	require.True(t, found, "docs/limits.md has no section pjdfstest")
+	require.True(t, found, "docs/posix.md has no section pjdfstest")
 	section, _, _ = strings.Cut(section, "\n## ")
 	known := map[string]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9_:]+)` \\| (.*) \\|$").FindAllStringSubmatch(section, -1) {

@@ -94,7 +94,7 @@ func OpenSigned(config Config, signer block.Signer) (*Store, error) {
 
 type signingKey struct{}
 
-// withSigning adds what a server is asked for to the context of a request.
+// withSigning adds the operation that a server is to sign to the context of a request.
 func (s *Store) withSigning(ctx context.Context, q block.Signing) context.Context {
 	if s.signer == nil {
 		return ctx
@@ -102,7 +102,7 @@ func (s *Store) withSigning(ctx context.Context, q block.Signing) context.Contex
 	return context.WithValue(ctx, signingKey{}, q)
 }
 
-// signingOf returns what is asked for to put an object.
+// signingOf returns the operation to be signed for the storage of an object.
 func signingOf(do block.Signed, o *object, id block.ID) block.Signing {
 	return block.Signing{Do: do, ID: id, Length: uint32(headerSize + len(o.data)), Sum: binary.BigEndian.Uint32(o.sum())}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block/objects/objectstest"
 )
 
-// guard is a signer that refuses what a function refuses.
+// guard is a signer that refuses the requests that a function refuses.
 type guard struct {
 	block.Signer
 	refuses func(q block.Signing) error

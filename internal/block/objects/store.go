@@ -110,7 +110,7 @@ func isAbsent(err error) bool {
 
 // compare returns nil if the stored block has these data, and ErrConflict if it has other data.
 func (s *Store) compare(ctx context.Context, b *block.Block) error {
-	if s.signer != nil { // who may put a block need not have the right to get it
+	if s.signer != nil { // a client that may put a block may have no right to get it
 		_, err := s.signer.Sign(ctx, signingOf(block.SignCompare, newObject(b), b.ID))
 		return err
 	}

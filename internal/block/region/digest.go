@@ -35,7 +35,7 @@ type scope struct {
 	down  []multicast.ProcessID
 }
 
-// has reports whether an id is in scope between the asker and self.
+// has reports whether both the asker and self keep the block with an id.
 func (s *scope) has(v *view, self multicast.ProcessID, id block.ID) bool {
 	keepers := v.keepers(id, s.down)
 	return slices.Contains(keepers, s.asker) && slices.Contains(keepers, self)

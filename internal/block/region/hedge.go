@@ -28,11 +28,11 @@ const (
 // hedging measures the usual time of an answer of one group of servers, and limits the number of requests
 // that are sent twice.
 type hedging struct {
-	mu     sync.Mutex
-	last   [hedgeSamples]time.Duration // GUARDED_BY mu; of answers, a ring
-	seen   int                         // GUARDED_BY mu; answers
-	wait   time.Duration               // GUARDED_BY mu; for an answer before another server is asked
-	credit float64                     // GUARDED_BY mu; requests that may be sent twice, at most hedgeBurst
+	mu      sync.Mutex
+	last    [hedgeSamples]time.Duration // GUARDED_BY mu; of answers, a ring
+	samples int                         // GUARDED_BY mu; answers
+	wait    time.Duration               // GUARDED_BY mu; for an answer before another server is asked
+	credit  float64                     // GUARDED_BY mu; requests that may be sent twice, at most hedgeBurst
 }
 
 func newHedging() *hedging { return &hedging{wait: maxHedgeDelay, credit: hedgeBurst} }
@@ -51,15 +51,15 @@ func (h *hedging) observe(took time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.credit = min(h.credit+hedgeShare, hedgeBurst)
-	h.last[h.seen%hedgeSamples] = took
-	if h.seen++; h.seen%hedgePeriod != 0 {
+	h.last[h.samples%hedgeSamples] = took
+	if h.samples++; h.samples%hedgePeriod != 0 {
 		return
 	}
 	sorted := h.last // a copy
-	known := sorted[:min(h.seen, hedgeSamples)]
+	known := sorted[:min(h.samples, hedgeSamples)]
 	slices.Sort(known)
 	now := min(max(3*known[len(known)*80/100], minHedgeDelay), maxHedgeDelay)
-	if h.seen == hedgePeriod {
+	if h.samples == hedgePeriod {
 		h.wait = now
 	} else {
 		h.wait = (3*h.wait + now) / 4

@@ -9,9 +9,9 @@ import (
 // lent is a request in memory of package buffers that several calls send. The last one that releases it gives
 // the memory back. After a failed call the memory stays away: the call may still be reading it (Caller).
 type lent struct {
-	bytes []byte
-	users atomic.Int32
-	away  atomic.Bool
+	bytes    []byte
+	users    atomic.Int32
+	withheld atomic.Bool
 }
 
 // newLent makes a request with one user.
@@ -27,9 +27,9 @@ func (l *lent) use() { l.users.Add(1) }
 // release ends the use by one user, whose call had this error.
 func (l *lent) release(err error) {
 	if err != nil {
-		l.away.Store(true)
+		l.withheld.Store(true)
 	}
-	if l.users.Add(-1) == 0 && !l.away.Load() {
+	if l.users.Add(-1) == 0 && !l.withheld.Load() {
 		buffers.Give(l.bytes)
 	}
 }

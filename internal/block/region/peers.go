@@ -41,29 +41,29 @@ type peers struct {
 	caller  Caller
 	timeout time.Duration
 
-	mu    sync.Mutex
-	known map[multicast.ProcessID]*peer // GUARDED_BY mu
+	mu      sync.Mutex
+	servers map[multicast.ProcessID]*peer // GUARDED_BY mu
 }
 
 // peer is the state of one server.
 type peer struct {
-	heard     time.Time     // the last answer as a server that can do its work
-	suspect   time.Time     // it is suspected until then
-	mean      time.Duration // of the time of an answer; 0: not known
-	deviation time.Duration
-	late      int // times in a row that another server had answered before it
+	lastAnswer time.Time     // the last answer as a server that can do its work
+	suspect    time.Time     // it is suspected until then
+	mean       time.Duration // of the time of an answer; 0: not known
+	deviation  time.Duration
+	overtaken  int // times in a row that another server had answered before it
 }
 
 func newPeers(caller Caller, timeout time.Duration) *peers {
-	return &peers{caller: caller, timeout: timeout, known: make(map[multicast.ProcessID]*peer)}
+	return &peers{caller: caller, timeout: timeout, servers: make(map[multicast.ProcessID]*peer)}
 }
 
 // peer returns the state of a server. The caller holds mu.
 func (p *peers) peer(id multicast.ProcessID) *peer {
-	s := p.known[id]
+	s := p.servers[id]
 	if s == nil {
-		s = &peer{heard: time.Now()}
-		p.known[id] = s
+		s = &peer{lastAnswer: time.Now()}
+		p.servers[id] = s
 	}
 	return s
 }
@@ -115,9 +115,9 @@ func (p *peers) answered(to multicast.ProcessID, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.peer(to)
-	s.suspect, s.late = time.Time{}, 0
+	s.suspect, s.overtaken = time.Time{}, 0
 	if err == nil || !errors.Is(err, errFailed) && !errors.Is(err, block.ErrUnavailable) {
-		s.heard = time.Now()
+		s.lastAnswer = time.Now()
 	}
 }
 
@@ -127,7 +127,7 @@ func (p *peers) order(servers []multicast.ProcessID) []multicast.ProcessID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	suspected := func(id multicast.ProcessID) int {
-		if s := p.known[id]; s != nil && now.Before(s.suspect) {
+		if s := p.servers[id]; s != nil && now.Before(s.suspect) {
 			return 1
 		}
 		return 0
@@ -191,8 +191,8 @@ func (p *peers) abandoned(id multicast.ProcessID) {
 
 // tardy suspects a server that is repeatedly too slow.
 func (s *peer) tardy() {
-	if s.late++; s.late >= patience {
-		s.late, s.suspect = 0, time.Now().Add(suspicion)
+	if s.overtaken++; s.overtaken >= patience {
+		s.overtaken, s.suspect = 0, time.Now().Add(suspicion)
 	}
 }
 
@@ -203,7 +203,7 @@ func (p *peers) idle(servers []multicast.ProcessID, d time.Duration) []multicast
 	defer p.mu.Unlock()
 	var idle []multicast.ProcessID
 	for _, id := range servers {
-		if now.Sub(p.peer(id).heard) >= d {
+		if now.Sub(p.peer(id).lastAnswer) >= d {
 			idle = append(idle, id)
 		}
 	}
@@ -215,9 +215,9 @@ func (p *peers) idle(servers []multicast.ProcessID, d time.Duration) []multicast
 func (p *peers) forget(but []multicast.ProcessID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for id := range p.known {
+	for id := range p.servers {
 		if !slices.Contains(but, id) {
-			delete(p.known, id)
+			delete(p.servers, id)
 		}
 	}
 	for _, id := range but {

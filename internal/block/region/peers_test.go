@@ -68,7 +68,7 @@ func TestHeardIsWhoCanWork(t *testing.T) {
 		}
 		require.Equal(t, []multicast.ProcessID{3}, p.idle(servers, time.Second))
 		p.forget(servers[:1])
-		require.Len(t, p.known, 1)
+		require.Len(t, p.servers, 1)
 	})
 }
 

@@ -70,9 +70,9 @@ type placement struct {
 
 // placed is the outcome of one copy.
 type placed struct {
-	late     bool // the outcome is not known yet
-	replaced bool // another server stands in, as this one was late
-	err      error
+	undecided bool // the outcome is not known yet
+	replaced  bool // another server stands in, as this one was late
+	err       error
 }
 
 // run places copies until there are enough or no server is left. A conflict ends it: no server may have two
@@ -85,7 +85,7 @@ func (p *placement) run(copies int) {
 	for pending > 0 && p.copies < copies {
 		e := <-p.events
 		switch {
-		case e.late:
+		case e.undecided:
 			pending += p.next()
 			continue
 		case e.err == nil:
@@ -113,7 +113,7 @@ func (p *placement) next() int {
 	n, ctx, events, frame := p.node, p.ctx, p.events, p.frame
 	frame.use()
 	n.stragglers.Go(func() {
-		late := time.AfterFunc(n.config.CallTimeout/slowPart, func() { events <- placed{late: true} })
+		late := time.AfterFunc(n.config.CallTimeout/slowPart, func() { events <- placed{undecided: true} })
 		err := n.storeAt(ctx, server, frame.bytes)
 		frame.release(err)
 		replaced := !late.Stop()

@@ -177,15 +177,15 @@ type met struct{ member, round int }
 
 // walk goes around the ring. It is the memory of one walk after the other.
 type walk struct {
-	ring   *Ring
-	walks  int
-	seen   []int // the last walk that met a member
-	rounds []int // how many members this walk has met of each datacenter
-	order  []met
+	ring     *Ring
+	walks    int
+	lastWalk []int // the last walk that met a member
+	rounds   []int // how many members this walk has met of each datacenter
+	order    []met
 }
 
 func newWalk(r *Ring) *walk {
-	return &walk{ring: r, seen: make([]int, len(r.members)), rounds: make([]int, len(r.sizes))}
+	return &walk{ring: r, lastWalk: make([]int, len(r.members)), rounds: make([]int, len(r.sizes))}
 }
 
 // from gives the members from a point by round and, within a round, in ring order. It
@@ -196,10 +196,10 @@ func (w *walk) from(start, n int) []met {
 	clear(w.rounds)
 	for i := start; !w.known(n); i++ {
 		m := w.ring.points[i%len(w.ring.points)].member
-		if w.seen[m] == w.walks {
+		if w.lastWalk[m] == w.walks {
 			continue
 		}
-		w.seen[m] = w.walks
+		w.lastWalk[m] = w.walks
 		dc := w.ring.datacenter[m]
 		w.order = append(w.order, met{member: m, round: w.rounds[dc]})
 		w.rounds[dc]++

@@ -16,6 +16,7 @@ import (
 // exchanger sends requests to replicas, and adds the vectors of their replies to the clock.
 type exchanger struct {
 	caller    Caller
+	hangs     func(server string) // records that a server answers nothing
 	notices   *notice.Log
 	clock     vectorClock
 	tickets   *tickets
@@ -73,6 +74,36 @@ const (
 	maxPatience   = 16 * time.Second
 )
 
+// A replica in the client's region that has not answered for quietTime is asked for its status, which it
+// returns at once, also while updates wait. Without an answer within statusTime its server hangs, and the
+// router asks the next replica before the patience with this one ends. This applies to the first round only:
+// in later rounds all replicas are slow, and more requests would make them slower.
+const (
+	quietTime  = 200 * time.Millisecond
+	statusTime = 250 * time.Millisecond
+)
+
+// errHangs means that a server accepts requests and answers none.
+var errHangs = errors.New("its server does not answer a query of the status either")
+
+// sendNear is send to a replica in the client's region. It ends with errHangs if the server hangs.
+func (x *exchanger) sendNear(ctx context.Context, to multicast.ProcessID, request *ask.Request, patience time.Duration) (ask.Reply, error) {
+	ctx, abandon := context.WithCancelCause(ctx)
+	defer abandon(nil)
+	query := time.AfterFunc(quietTime, func() {
+		_, err := x.send(ctx, to, &ask.Request{Kind: ask.AskStatus}, statusTime)
+		if errors.Is(err, context.DeadlineExceeded) {
+			abandon(errHangs)
+		}
+	})
+	defer query.Stop()
+	reply, err := x.send(ctx, to, request, patience)
+	if err != nil && context.Cause(ctx) == errHangs {
+		err = errHangs
+	}
+	return reply, err
+}
+
 // Pauses between rounds over all replicas; the actual pause is between half of the value and all of it.
 const (
 	firstPause = 50 * time.Millisecond
@@ -89,8 +120,11 @@ func (p *partition) exchange(ctx context.Context, c class, build func() ask.Requ
 			if p.net.suspended.Load() {
 				return ask.Reply{}, doubt, errSuspended
 			}
-			request := build()
-			reply, err := p.net.send(ctx, replicas.all[i].Process, &request, patience)
+			request, send := build(), p.net.send
+			if patience == firstPatience && replicas.all[i].Region == replicas.from {
+				send = p.net.sendNear
+			}
+			reply, err := send(ctx, replicas.all[i].Process, &request, patience)
 			switch {
 			case err == nil && reply.Status == ask.Unseen:
 				p.unseen()
@@ -105,6 +139,9 @@ func (p *partition) exchange(ctx context.Context, c class, build func() ask.Requ
 				return ask.Reply{}, true, ctx.Err()
 			}
 			replicas.failed(i, c, err)
+			if err == errHangs {
+				p.net.hangs(replicas.all[i].Server)
+			}
 			if err != nil {
 				doubt = true
 				p.net.notices.Debug("a replica does not answer: asking the next",

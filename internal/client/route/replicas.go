@@ -142,3 +142,20 @@ func (r *replicas) failed(i int, c class, why error) {
 		}
 	}
 }
+
+// avoidServer puts the replicas on a server last for a while, for all requests.
+func (r *replicas) avoidServer(server string) {
+	for i := range r.all {
+		if r.all[i].Server == server {
+			r.failed(i, ordering, errHangs)
+		}
+	}
+}
+
+// avoidServer puts the replicas on a server that hangs last for a while, in all partitions: otherwise each
+// partition would wait for the server.
+func avoidServer(partitions []*partition, server string) {
+	for _, p := range partitions {
+		p.replicas.Load().avoidServer(server)
+	}
+}

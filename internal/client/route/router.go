@@ -56,6 +56,7 @@ type lifetime struct {
 // the first command, unless there are sessions.
 func New(cfg Config, from *State) (*Router, error) {
 	r := &Router{cfg: cfg, net: &exchanger{caller: cfg.Caller, notices: cfg.Notices, tickets: newTickets(maxYoung)}, hints: newHints(), outdated: make(chan struct{}, 1)}
+	r.net.hangs = func(server string) { avoidServer(r.partitions.All(), server) }
 	r.setCluster(cfg.Cluster)
 	if err := r.adopt(from); err != nil {
 		return nil, err

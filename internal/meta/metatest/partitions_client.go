@@ -226,8 +226,8 @@ func (c *cluster) exist(t *meta.Command) bool {
 	return true
 }
 
-// stale makes sure that the model, too, refuses a command on an inode that is nowhere, if maybe for another
-// reason.
+// stale checks that the model also refuses a command on an inode that no partition has. Its reason may be
+// another one.
 func (c *cluster) stale(u *meta.Command) error {
 	if u.Op == meta.OpMove || u.Op == meta.OpPlace {
 		return nil
@@ -239,8 +239,8 @@ func (c *cluster) stale(u *meta.Command) error {
 	return nil
 }
 
-// plan looks for the inodes and partitions that t concerns, notes them in t, and gives the partitions that
-// must take part; the one that answers, at, first.
+// plan finds the inodes and partitions that t concerns, and records them in t. It returns the partitions that
+// must take part. The first one, at, answers.
 func (c *cluster) plan(t *meta.Command, at uint16) []uint16 {
 	parties := []uint16{at}
 	with := func(p uint16) {
@@ -297,7 +297,8 @@ func (c *cluster) planRename(t *meta.Command, with func(uint16), where func(posi
 	}
 }
 
-// target gives the partition where the rule of dir, which is in partition at, places an inode called name.
+// target returns the partition in which the rule of dir places a new inode with a name. at is the partition
+// of dir.
 func (c *cluster) target(dir posix.Ino, at uint16, name string) uint16 {
 	rule, err := meta.DecodeRule(c.query(meta.Command{Op: meta.OpRule, Ino: dir}).Data)
 	if err != nil {

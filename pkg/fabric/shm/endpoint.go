@@ -88,7 +88,7 @@ func New(cfg Config) (*Endpoint, error) {
 	return e, nil
 }
 
-// complete checks c and fills in what is 0.
+// complete checks c, and sets the fields that are 0.
 func (c Config) complete() (Config, error) {
 	switch {
 	case c.Self == 0:

@@ -53,7 +53,7 @@ func targetLink(conn *net.UnixConn, s *segment) *link {
 	}
 }
 
-// rounds bounds the work of one caller who holds the lock.
+// rounds bounds the work of one caller that holds the lock.
 const rounds = 8
 
 // settle moves all bytes that can be moved. If the endpoint sleeps, it asks for the bell and looks again:

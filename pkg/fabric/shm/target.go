@@ -106,7 +106,7 @@ func (in *incoming) execute() (bool, error) {
 	return in.done(start, put, nil)
 }
 
-// done releases and publishes what execute has taken and put.
+// done releases the data that execute has taken, and publishes its answers.
 func (in *incoming) done(start, put uint64, err error) (bool, error) {
 	if err != nil {
 		return false, err

@@ -147,7 +147,7 @@ func completion(t *testing.T, e *Endpoint) fabric.Completion {
 	return fabric.Completion{}
 }
 
-// alone makes an endpoint whose peer is a function.
+// alone makes an endpoint with a function as its peer.
 func alone(t *testing.T, timeout time.Duration, peer func(net.Conn)) *Endpoint {
 	var running sync.WaitGroup
 	e, err := New(Config{Self: 1, Timeout: timeout, Dial: func(context.Context, fabric.NodeID) (net.Conn, error) {
@@ -217,7 +217,7 @@ func TestHostileTarget(t *testing.T) {
 	}
 }
 
-// TestHostileInitiator: what is no operation ends the connection; memory is not touched.
+// TestHostileInitiator: an invalid operation ends the connection; memory is not touched.
 func TestHostileInitiator(t *testing.T) {
 	long := remote.Encode(nil, &fabric.Op{Region: 1, Data: make([]byte, 8)})
 	binary.LittleEndian.PutUint64(long[14:], 1<<63)

@@ -123,7 +123,7 @@ func (in *incoming) execute(op *fabric.Op, length int) error {
 	}
 }
 
-// write consumes the data of a write, whatever becomes of it.
+// write consumes the data of a write, also of a refused one.
 func (in *incoming) write(op *fabric.Op, length int) (fabric.Status, error) {
 	in.execution.Begin(op, length)
 	for done := 0; done < length; {

@@ -45,7 +45,7 @@ type Endpoint interface {
 	Serve(peer fabric.NodeID, conn net.Conn) error
 }
 
-// complete checks c and fills in what is 0.
+// complete checks c, and sets the fields that are 0.
 func (c Config) complete() (Config, error) {
 	switch {
 	case c.Self == 0:

@@ -215,7 +215,7 @@ func exponent(timeout time.Duration) C.int {
 	return C.int(n)
 }
 
-// close closes what was opened. Queue pairs, and memory, are gone already.
+// close closes all parts that were opened. Queue pairs, and memory, are gone already.
 func (d *device) close() {
 	if d.cq != nil {
 		C.ibv_destroy_cq(d.cq)

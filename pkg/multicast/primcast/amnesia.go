@@ -51,10 +51,9 @@ import (
 //
 // With the promises of all members instead of a quorum that remembers, entries may be lost that only amnesiac
 // processes have acknowledged: T_max has all that is left. All processes continue with this T. Messages that
-// a state machine holds beyond it stay there alone, see docs/limits.md. By A3 the T of a member that never
-// returns may be missing, too: the request for its replacement decides that. Entries that a quorum has synced
-// are never lost: the quorum that promises has one of its members.
-// promises has one of its members.
+// a state machine holds beyond it stay there alone, see docs/limits-operations.md. By A3 the T of a member
+// that never returns may be missing, too: the request for its replacement decides that. Entries that a quorum
+// has synced are never lost: the quorum that promises has one of its members.
 //
 // Liveness: an amnesiac process tells its group (SILENT). The primary then starts an epoch (bringBack). If
 // the process itself was the primary, it is suspected.

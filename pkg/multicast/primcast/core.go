@@ -73,7 +73,7 @@ type delivery struct {
 	askAt     time.Duration       // next query of groups that hold back the lowest message; 0: none
 	delivered multicast.Progress  // the last deliveries
 	held      multicast.Progress  // T and D have all deliveries up to here (I9)
-	behind    multicast.Progress  // see multicast.Output
+	missing   multicast.Progress  // see multicast.Output
 	speakAt   time.Duration       // an acknowledgement leaves that its receiver does not need; 0: there is none
 	outbox    outbox
 }
@@ -200,7 +200,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	c.acknowledge(out)
 	c.flush(out)
 	c.flushLog(out)
-	out.Safe, out.Behind = c.safe(), slices.Clone(c.behind)
+	out.Safe, out.Behind = c.safe(), slices.Clone(c.missing)
 	c.check(out.Safe)
 }
 

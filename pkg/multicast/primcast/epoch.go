@@ -161,7 +161,7 @@ func (c *Core) gatherState() {
 		from = c.t.last()
 	}
 	c.incoming = incoming{
-		source: source, epoch: best.current, from: from, known: from, asked: from, length: best.length,
+		source: source, epoch: best.current, from: from, known: from, requested: from, length: best.length,
 		clock: c.campaign.clock, roster: c.nextRoster(),
 	}
 	if source != c.self {
@@ -202,7 +202,7 @@ func (c *Core) onNewState(q *peer, p *newStatePacket) {
 	c.oracle.progressed(c.now)
 	from := max(p.from, min(decided, p.length)) // the other may have forgotten earlier entries
 	c.incoming = c.incoming.continued(incoming{
-		source: q, epoch: p.epoch, from: from, known: from, asked: p.from, length: p.length,
+		source: q, epoch: p.epoch, from: from, known: from, requested: p.from, length: p.length,
 		clock: p.ts, roster: p.roster,
 	})
 	c.install()

@@ -31,8 +31,8 @@ func (c *variables) fetch(out *multicast.Output) {
 		}
 		c.missing = c.missing[1:]
 		if isMissing {
-			m.asked++
-			holder := m.namedIn.members()[m.asked%len(m.namedIn.members())]
+			m.requests++
+			holder := m.namedIn.members()[m.requests%len(m.namedIn.members())]
 			holder.frame = (&fetchPacket{m.ID}).append(holder.frame)
 			c.stats.Fetched++
 			c.expect(m.ID)
@@ -57,19 +57,19 @@ func (c *system) namedBy(m *message) *group {
 // fetchEntries requests from a member of g the entries that the members have acknowledged and that have not
 // arrived from the primary for long.
 func (c *variables) fetchEntries(g *group, out *multicast.Output) {
-	if g.behind == 0 {
+	if g.fetchAt == 0 {
 		return
 	}
-	if g.behind > c.now {
-		wake(out, g.behind)
+	if g.fetchAt > c.now {
+		wake(out, g.fetchAt)
 		return
 	}
-	g.behind = 0
+	g.fetchAt = 0
 	for range g.members() {
-		g.asked++
-		if q := g.members()[g.asked%len(g.members())]; c.isAhead(q) {
-			g.behind = c.now + c.config.FetchAfter
-			wake(out, g.behind)
+		g.fetches++
+		if q := g.members()[g.fetches%len(g.members())]; c.isAhead(q) {
+			g.fetchAt = c.now + c.config.FetchAfter
+			wake(out, g.fetchAt)
 			if !q.fetching {
 				c.gap(q)
 				return

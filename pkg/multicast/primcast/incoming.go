@@ -17,15 +17,15 @@ import "github.com/globalfs/globalfs/pkg/multicast"
 
 // incoming is a T on its way to this process: T_max to a candidate, or T' to a process that has promised.
 type incoming struct {
-	source *peer // nil: there is none
-	epoch  Epoch
-	from   uint64 // the own T is the same up to here
-	known  uint64
-	asked  uint64 // the part that was requested last begins after this entry
-	begun  bool   // it has begun to arrive
-	length uint64 // the target of known
-	clock  multicast.Timestamp
-	staged []staged
+	source    *peer // nil: there is none
+	epoch     Epoch
+	from      uint64 // the own T is the same up to here
+	known     uint64
+	requested uint64 // the part that was requested last begins after this entry
+	begun     bool   // it has begun to arrive
+	length    uint64 // the target of known
+	clock     multicast.Timestamp
+	staged    []staged
 
 	roster roster // of the new epoch
 }
@@ -50,7 +50,7 @@ func (in *incoming) continued(next incoming) incoming {
 // stage stores an entry of the incoming T.
 func (c *Core) stage(p *entryPacket) {
 	in := &c.incoming
-	in.begun = in.begun || p.prev == in.asked
+	in.begun = in.begun || p.prev == in.requested
 	switch {
 	case p.index <= in.known:
 		return // no progress: it may come repeatedly, as an answer to another request
@@ -71,7 +71,7 @@ func (c *change) more(q *peer, p anyPacket) {
 	default:
 		return
 	}
-	if in := &c.incoming; in.source == q && in.begun && in.known < in.length && in.known > in.asked {
+	if in := &c.incoming; in.source == q && in.begun && in.known < in.length && in.known > in.requested {
 		c.askPart()
 	}
 }
@@ -79,7 +79,7 @@ func (c *change) more(q *peer, p anyPacket) {
 // askPart requests the part of the incoming T after the known entries.
 func (c *change) askPart() {
 	in := &c.incoming
-	in.asked, in.begun = in.known, false
+	in.requested, in.begun = in.known, false
 	in.source.frame = (&fetchLogPacket{epoch: in.epoch, known: in.known, decided: in.known}).append(in.source.frame)
 }
 

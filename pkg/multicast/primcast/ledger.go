@@ -15,8 +15,8 @@ type ledger struct {
 	entries []entry       // of another group: known and not decided, in their order
 	known   uint64        // of another group: all entries up to here are known
 	decided uint64        // a quorum has acknowledged all up to here
-	behind  time.Duration // time to fetch from a member that is ahead; 0: none
-	asked   int
+	fetchAt time.Duration // time to fetch from a member that is ahead; 0: none
+	fetches int
 	scratch []uint64 // for decideUpTo
 }
 
@@ -128,8 +128,8 @@ func (c *variables) isAhead(q *peer) bool {
 func (c *variables) expectEntries(q *peer) {
 	if q.id == q.acked.Leader {
 		c.gap(q)
-	} else if q.group.behind == 0 {
-		q.group.behind = c.now + c.config.FetchAfter
+	} else if q.group.fetchAt == 0 {
+		q.group.fetchAt = c.now + c.config.FetchAfter
 	}
 }
 
@@ -139,7 +139,7 @@ func (c *variables) gap(q *peer) {
 		return
 	}
 	c.stats.Gaps++
-	q.fetching, q.asked = true, c.checked.steps
+	q.fetching, q.requestStep = true, c.checked.steps
 	q.frame = (&fetchLogPacket{epoch: q.group.epoch, known: c.knownOf(q.group), decided: q.group.decided}).append(q.frame)
 }
 
@@ -198,7 +198,7 @@ func (c *Core) onAck(q *peer, p *ackPacket) {
 		c.heardActive(q, p.epoch)
 	}
 	q.acked, q.length, q.last = p.epoch, p.length, p.last
-	q.fetching = q.fetching && q.asked == c.checked.steps // no answer yet to a request of this step
+	q.fetching = q.fetching && q.requestStep == c.checked.steps // no answer yet to a request of this step
 	if g != c.own && p.epoch.Compare(g.epoch) > 0 && p.last <= g.decided {
 		c.turn(g, p.epoch) // no later entry concerns this process
 	}

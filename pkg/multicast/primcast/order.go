@@ -93,8 +93,8 @@ func (c *delivery) moved(m *message) {
 	for _, id := range m.Dest {
 		if g := c.groups[id]; g != c.own {
 			g.listens = true
-			if at := m.position(); at.Compare(g.wanted) > 0 {
-				g.wanted = at
+			if at := m.position(); at.Compare(g.awaited) > 0 {
+				g.awaited = at
 			}
 		}
 	}
@@ -107,14 +107,14 @@ func (c *delivery) speakFront() {
 	}
 	for _, id := range c.groupIDs {
 		g := c.groups[id]
-		if g == c.own || g.wanted == (multicast.Position{}) {
+		if g == c.own || g.awaited == (multicast.Position{}) {
 			continue
 		}
 		next := front{ts: c.own.limit, position: c.frontFor(id)}
 		if c.state == Primary {
 			next.ts = c.clock
 		}
-		if g.listens || c.state == Primary && next.position != g.frontSent.position && !g.frontSent.passed(g.wanted) {
+		if g.listens || c.state == Primary && next.position != g.frontSent.position && !g.frontSent.passed(g.awaited) {
 			for _, q := range g.members() {
 				q.speak = true
 			}

@@ -11,12 +11,12 @@ import (
 // sequence is T of the own group, durably: entries 1 to length. It holds the entries that are not forgotten,
 // however far apart they are: an entry that waits for long does not keep the places of later entries.
 type sequence struct {
-	length uint64
-	slots  []slot // ascending
-	gone   int    // of slots: forgotten
-	lastTS multicast.Timestamp
-	count  int // of entries that are not forgotten
-	bytes  int // of them, about
+	length    uint64
+	slots     []slot // ascending
+	forgotten int    // of slots: forgotten
+	lastTS    multicast.Timestamp
+	count     int // of entries that are not forgotten
+	bytes     int // of them, about
 }
 
 // slot is an entry that existed when the sequence was last compacted; the message is nil if it is forgotten.
@@ -114,12 +114,12 @@ func (t *sequence) forget(index uint64) {
 	s := &t.slots[t.find(index)]
 	t.leaves(s.message)
 	s.message = nil
-	t.gone++
+	t.forgotten++
 	for len(t.slots) > 0 && t.slots[0].message == nil {
 		t.slots = t.slots[1:]
-		t.gone--
+		t.forgotten--
 	}
-	if t.gone > len(t.slots)/2 {
+	if t.forgotten > len(t.slots)/2 {
 		t.compact()
 	}
 }
@@ -132,7 +132,7 @@ func (t *sequence) compact() {
 			slots = append(slots, s)
 		}
 	}
-	t.slots, t.gone = slots, 0
+	t.slots, t.forgotten = slots, 0
 }
 
 // cut drops all entries after an index, and returns them.

@@ -69,7 +69,7 @@ type peer struct {
 	lengthSent   uint64              // the own T is acknowledged up to here
 	speak        bool                // the own state must be sent to it at the end of the step
 	fetching     bool                // it got a request for T, and has not answered yet
-	asked        uint64              // the step of that request
+	requestStep  uint64              // the step of that request
 	resume       uint64              // own messages from this number on are to be sent again; 0: none
 
 	frame []byte // of this step
@@ -105,7 +105,7 @@ type group struct {
 	front     front              // of its members
 	frontSent front              // the last front of the own group that was sent to it
 	listens   bool               // it waits for the state of this process
-	wanted    multicast.Position // the highest position of a message that it may wait for
+	awaited   multicast.Position // the highest position of a message that it may wait for
 
 	forgotten multicast.Progress // up to here messages to it may be forgotten
 	lastGone  uint64             // index in the own T of the last of them
@@ -140,7 +140,7 @@ type message struct {
 	namedIn   *group // the group that named m last in its T
 	stale     bool   // it was not proposed yet at the last ping
 	mentions  int    // ledgers of other groups that name m
-	asked     int    // number of requests for START
+	requests  int    // number of requests for START
 }
 
 // local is a decided local timestamp.
@@ -149,12 +149,12 @@ type local struct {
 	ts    multicast.Timestamp
 }
 
-// position is the position of m's delivery, or a lower bound of it.
+// position is the position at which m is delivered, or a lower bound of it.
 func (m *message) position() multicast.Position {
 	return multicast.Position{Final: m.bound, ID: m.ID}
 }
 
-// entry is the entry of m in T; prev is the entry before that concerns the receiver.
+// entry is the entry of m in T. prev is the index of the entry before it that concerns the receiver.
 func (m *message) entry(e Epoch, prev uint64) *entryPacket {
 	return &entryPacket{epoch: e, index: m.index, prev: prev, ts: m.ts, id: m.ID}
 }

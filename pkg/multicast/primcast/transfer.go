@@ -52,7 +52,7 @@ func (c *delivery) onBehind(q *peer, p *behindPacket) {
 		return
 	}
 	if p.Position.Compare(c.delivered.Of(p.Class)) > 0 || c.inDoubt(p.ClassPosition) {
-		c.behind.Advance(p.Class, p.Position)
+		c.missing.Advance(p.Class, p.Position)
 	}
 }
 
@@ -80,9 +80,9 @@ func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err er
 		return nil, at, err
 	}
 	order := other.current.Compare(c.current)
-	if order < 0 || order == 0 && other.t.last() < c.t.last() || !at.Covers(c.behind) || !other.holds().Covers(c.behind) || !at.Covers(c.delivered) {
+	if order < 0 || order == 0 && other.t.last() < c.t.last() || !at.Covers(c.missing) || !other.holds().Covers(c.missing) || !at.Covers(c.delivered) {
 		return nil, at, fmt.Errorf("primcast: state of %d bytes: epoch %v, %d entries and delivered up to %v, this process is at %v, %d, and needs %v: ask another member, or later",
-			len(state), other.current, other.t.last(), at, c.current, c.t.last(), c.behind)
+			len(state), other.current, other.t.last(), at, c.current, c.t.last(), c.missing)
 	}
 	other.seated, other.state, other.lost, other.overlap.epoch = c.seated, c.state, c.lost, c.overlap.epoch
 	other.promised = maxEpoch(c.promised, other.current)

@@ -38,7 +38,7 @@ func TestAdoptTakesTheStateOfAnother(t *testing.T) {
 	again.step(multicast.Input{Covered: got})
 	require.EqualValues(t, 1, again.t.last())
 	require.Zero(t, again.Stats().Pending)
-	require.Zero(t, again.behind)
+	require.Zero(t, again.missing)
 }
 
 // TestAdoptKeepsWhatWasSaid: the own promise and the ceiling of the clock, which are ahead of the other's

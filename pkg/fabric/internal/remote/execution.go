@@ -21,7 +21,7 @@ type Execution struct {
 	status fabric.Status
 	length int
 	done   int     // bytes written, or refused
-	carry  [8]byte // the begin of a word whose rest is in the next piece
+	carry  [8]byte // the begin of a word that ends in the next piece
 	held   int     // bytes of carry
 }
 
@@ -73,7 +73,7 @@ func (x *Execution) Begin(op *fabric.Op, length int) {
 	}
 }
 
-// Piece takes the next piece of the data of a write, whatever becomes of it. All pieces together have the
+// Piece takes the next piece of the data of a write, also of a refused one. All pieces together have the
 // length of Begin. Each piece looks at the rights. Pieces may end anywhere: a word that the write covers is
 // written at once (fabric M2).
 func (x *Execution) Piece(piece []byte) {
