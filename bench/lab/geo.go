@@ -63,6 +63,7 @@ costs each process where.`,
 	flags.IntSliceVar(&c.Clients, "clients", c.Clients, "numbers of clients, each a measurement of its own")
 	flags.DurationVar(&c.Duration, "duration", c.Duration, "of each measurement in each round")
 	flags.IntVar(&c.Rounds, "rounds", c.Rounds, "in which the settings take turns")
+	flags.BoolVar(&c.Sync, "sync", false, "the mounts of processes order each change before they answer, as the thesis' clients do")
 	flags.StringVar(&c.Program, "globalfs", "", "the globalfs program (default: that beside this program, or in PATH)")
 	flags.StringVar(&c.Etcd, "etcd", "", "the etcd program (default: that in PATH, or what deploy/deps.sh has fetched)")
 	flags.StringVar(&c.Profile, "profile", "", "directory for CPU profiles of all processes while files are created")
