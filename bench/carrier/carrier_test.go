@@ -113,7 +113,7 @@ func TestEqualSeedsGiveEqualFigures(t *testing.T) {
 // links start anew.
 func TestCutLosesFrames(t *testing.T) {
 	c := Default()
-	k, err := virtual.New(&c.Carriers[0], c.Regions, 1, nil)
+	k, err := virtual.New(virtual.Config{Carrier: &c.Carriers[0], Regions: c.Regions, Seed: 1})
 	require.NoError(t, err)
 	x := k.NewClient(k.Regions[0])
 	require.NoError(t, x.Open(near))

@@ -28,7 +28,7 @@ const warmup = 2 * time.Second
 // contend measures one load with one carrier.
 func (c *Config) contend(carrier *virtual.Carrier, clients, objects int) (Contention, error) {
 	row := Contention{Carrier: carrier.Name, Clients: clients, Objects: objects}
-	k, err := virtual.New(carrier, c.Regions, c.Seed, nil)
+	k, err := virtual.New(virtual.Config{Carrier: carrier, Regions: c.Regions, Seed: c.Seed})
 	if err != nil {
 		return row, err
 	}

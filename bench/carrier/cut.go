@@ -106,7 +106,7 @@ const near, off = 1, 3
 
 // cut runs the experiment with one carrier.
 func (c *Config) cut(carrier *virtual.Carrier) (rows cutRows, err error) {
-	k, err := virtual.New(carrier, c.Regions, c.Seed, nil)
+	k, err := virtual.New(virtual.Config{Carrier: carrier, Regions: c.Regions, Seed: c.Seed})
 	if err != nil {
 		return rows, err
 	}

@@ -51,7 +51,7 @@ func (c *Config) latency(carrier *virtual.Carrier, a *act) (Latency, Cost, error
 		Carrier: carrier.Name, Operation: a.operation, Parties: a.names(c.Regions), Client: c.Regions[a.client],
 		Slowest: milliseconds(a.slowest(c.Regions)),
 	}
-	k, err := virtual.New(carrier, c.Regions, c.Seed, nil)
+	k, err := virtual.New(virtual.Config{Carrier: carrier, Regions: c.Regions, Seed: c.Seed})
 	if err != nil {
 		return l, Cost{}, err
 	}

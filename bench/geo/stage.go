@@ -116,8 +116,8 @@ func (s *stage) laboratory(cfg *cluster.Config) (err error) {
 
 func mountHost(r topology.Region) string { return "mount-" + string(r) }
 
-// processes starts a cluster and a mount in each region, with flags. Without delays all regions are alike, and
-// only the first is measured.
+// processes starts a cluster and a mount in each region, with flags. Without delays all regions are alike,
+// and only the first is measured.
 func (s *stage) processes(ctx context.Context, cfg cluster.Config, flags ...string) error {
 	c, err := cluster.Start(ctx, cfg)
 	if err != nil {

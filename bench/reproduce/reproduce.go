@@ -75,7 +75,7 @@ type job struct {
 }
 
 func papers() []paper {
-	return []paper{primcastPaper(), tramPaper(), heronPaper(), batchingPaper(), packingPaper()}
+	return []paper{globalfsPaper(), primcastPaper(), tramPaper(), heronPaper(), batchingPaper(), packingPaper()}
 }
 
 // Names gives the papers that can be reproduced.

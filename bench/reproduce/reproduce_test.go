@@ -29,7 +29,7 @@ func TestQuick(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{
-		"primcast: Figure 4.2, throughput", "primcast: Figure 4.5, median", "tram: Figures 6 to 8, breadth",
+		"globalfs: Figure 3.4, global reads", "primcast: Figure 4.2, throughput", "primcast: Figure 4.5, median", "tram: Figures 6 to 8, breadth",
 		"heron: Figure 6, coordination", "heron: Table I, share", "packing: Figure 1, long bursts",
 	}, differ)
 	for _, name := range []string{"report.md", "index.html"} {
@@ -66,7 +66,7 @@ func TestInterrupted(t *testing.T) {
 
 // TestOptions: a wrong option is named.
 func TestOptions(t *testing.T) {
-	require.ErrorContains(t, (&Options{Dir: "x", Papers: []string{"paxos"}}).Validate(), "primcast, tram, heron, batching, packing")
+	require.ErrorContains(t, (&Options{Dir: "x", Papers: []string{"paxos"}}).Validate(), "globalfs, primcast, tram, heron, batching, packing")
 	require.Error(t, (&Options{}).Validate())
 	_, err := readPart(filepath.Join("testdata", "none.json"))
 	require.NoError(t, err)

@@ -41,18 +41,23 @@ func (k *Cluster) NewClient(region topology.Region) *Client {
 	return &Client{Cluster: k, Region: region, Session: k.session, seq: map[uint16]uint64{}}
 }
 
-// Open opens the client's session at a partition.
+// Open opens the client's session at a partition, and lets time pass until it is open.
 func (c *Client) Open(partition uint16) error {
-	err := fmt.Errorf("session at partition %d: no answer in %s", partition, c.Region)
 	opened := false
-	c.ask(partition, c.anyReplica(partition), ask.Request{Kind: ask.OpenSession, Session: c.Session}, grace, func(p *ask.Reply) {
-		opened = true
-		if p != nil && p.Status == ask.Answered {
-			err = nil
-		}
-	})
+	c.Begin(partition, func() { opened = true })
 	c.Run(c.Now+2*grace, func() bool { return opened })
-	return err
+	return c.Err
+}
+
+// Begin opens the client's session at a partition. A failure is an error of the network.
+func (c *Client) Begin(partition uint16, then func()) {
+	c.ask(partition, c.anyReplica(partition), ask.Request{Kind: ask.OpenSession, Session: c.Session}, grace, func(p *ask.Reply) {
+		if p == nil || p.Status != ask.Answered {
+			c.Err = fmt.Errorf("session at partition %d: no answer in %s", partition, c.Region)
+			return
+		}
+		then()
+	})
 }
 
 // anyReplica draws a replica of a partition; of the global one it takes the replica in the client's region.
@@ -151,10 +156,12 @@ func (c *Client) File(partition uint16, name string) (posix.Ino, error) {
 	return a.Attr.Ino, err
 }
 
+// Mknod makes a file in the root directory of a partition.
 func Mknod(partition uint16, name string) meta.Command {
 	return meta.Command{Op: meta.OpMknod, Ino: Root(partition), Name: name, Mode: posix.TypeRegular | 0o644, Flags: meta.Exclusive}
 }
 
+// Unlink removes a name from the root directory of a partition.
 func Unlink(partition uint16, name string) meta.Command {
 	return meta.Command{Op: meta.OpUnlink, Ino: Root(partition), Name: name}
 }

@@ -69,8 +69,8 @@ func (m *metered) Class(dest []multicast.GroupID, id multicast.MessageID) multic
 	return m.class(dest, id)
 }
 
-// Global is the partition with a replica in each region. The partition of the region with index i has number
-// i+1.
+// Global is the partition with a replica in each region. The region with index i has the partitions from
+// i*Shards+1 on.
 const Global = 0
 
 // members is the number of replicas of a region's partition.
@@ -84,6 +84,7 @@ type Cluster struct {
 	Messages int                // proposed in the order between partitions
 	Entries  map[order.Kind]int // of own orders, each counted once
 	Servers  [][]*Host          // by region; none without prices
+	shards   int                // of a region
 	stores   map[multicast.ProcessID]*kv.Store
 	session  uint64 // of the newest client
 }
@@ -91,13 +92,22 @@ type Cluster struct {
 // processors is the number of processors of a server: the thesis has two.
 const processors = 2
 
-// New starts a cluster with a carrier. Without prices computing takes no time.
-func New(c *Carrier, regions []topology.Region, seed uint64, prices *Prices) (*Cluster, error) {
+// Config of a cluster.
+type Config struct {
+	Carrier *Carrier
+	Regions []topology.Region
+	Shards  int // partitions of a region; 0: one
+	Seed    uint64
+	Prices  *Prices // nil: computing takes no time
+}
+
+// New starts a cluster.
+func New(c Config) (*Cluster, error) {
 	k := &Cluster{
-		Network: newNetwork(seed), Regions: regions, stores: map[multicast.ProcessID]*kv.Store{}, Entries: map[order.Kind]int{},
+		Network: newNetwork(c.Seed), Regions: c.Regions, shards: max(1, c.Shards), stores: map[multicast.ProcessID]*kv.Store{}, Entries: map[order.Kind]int{},
 	}
-	if k.prices = prices; prices != nil {
-		for range regions {
+	if k.prices = c.Prices; c.Prices != nil {
+		for range c.Regions {
 			var servers []*Host
 			for range members {
 				servers = append(servers, k.NewHost(processors))
@@ -108,7 +118,7 @@ func New(c *Carrier, regions []topology.Region, seed uint64, prices *Prices) (*C
 	places := k.plan()
 	for p, g := range k.Groups {
 		for i, id := range g.Members {
-			node, err := k.boot(c, uint16(p), i, seed)
+			node, err := k.boot(c.Carrier, uint16(p), i, c.Seed)
 			if err != nil {
 				return nil, fmt.Errorf("partition %d, replica %d: %w", p, id, err)
 			}
@@ -121,8 +131,9 @@ func New(c *Carrier, regions []topology.Region, seed uint64, prices *Prices) (*C
 	return k, nil
 }
 
-// server returns the host of the replica with an index of a partition. The leader of a region's partition, its
-// first member, is not beside the replica of the global partition.
+// server returns the host of the replica with an index of a partition. The leaders of a region's shards,
+// their first members, are spread over the servers; the one of a single shard is not beside the global
+// replica.
 func (k *Cluster) server(partition, index int) *Host {
 	switch {
 	case k.Servers == nil:
@@ -130,7 +141,8 @@ func (k *Cluster) server(partition, index int) *Host {
 	case partition == Global:
 		return k.Servers[index][members-1]
 	}
-	return k.Servers[partition-1][index]
+	shard := (partition - 1) % k.shards
+	return k.Servers[(partition-1)/k.shards][(index+shard)%members]
 }
 
 // plan numbers the replicas, and returns their regions.
@@ -145,12 +157,14 @@ func (k *Cluster) plan() map[multicast.ProcessID]topology.Region {
 		add(&first, r)
 	}
 	k.Groups = []multicast.Group{first}
-	for i, r := range k.Regions {
-		g := multicast.Group{ID: multicast.GroupID(i + 1)}
-		for range members {
-			add(&g, r)
+	for _, r := range k.Regions {
+		for range k.shards {
+			g := multicast.Group{ID: multicast.GroupID(len(k.Groups))}
+			for range members {
+				add(&g, r)
+			}
+			k.Groups = append(k.Groups, g)
 		}
-		k.Groups = append(k.Groups, g)
 	}
 	return places
 }

@@ -88,8 +88,8 @@ func (n *Network) Run(until time.Duration, done func() bool) {
 // Pass advances the time.
 func (n *Network) Pass(d time.Duration) { n.Run(n.Now+d, func() bool { return false }) }
 
-// delay draws the time from one region to another.
-func (n *Network) delay(a, b topology.Region) time.Duration {
+// Delay draws the time from one region to another.
+func (n *Network) Delay(a, b topology.Region) time.Duration {
 	d := InsideDelay
 	if a != b {
 		d = topology.Delay(a, b)
@@ -142,7 +142,7 @@ func (n *Network) call(from topology.Region, to multicast.ProcessID, data []byte
 	if n.isCut(from, m.region) {
 		return
 	}
-	n.Schedule(n.Now+n.delay(from, m.region), func() {
+	n.Schedule(n.Now+n.Delay(from, m.region), func() {
 		if n.isCut(from, m.region) {
 			return
 		}
@@ -150,14 +150,13 @@ func (n *Network) call(from topology.Region, to multicast.ProcessID, data []byte
 			if n.isCut(from, m.region) {
 				return
 			}
-			n.Schedule(n.Now+n.delay(m.region, from), func() {
+			n.Schedule(n.Now+n.Delay(m.region, from), func() {
 				if !n.isCut(from, m.region) {
 					finish(reply)
 				}
 			})
 		}
-		m.input.Requests = append(m.input.Requests, turn.Call{Token: token, Data: data})
-		m.wake()
+		m.request(turn.Call{Token: token, Data: data})
 	})
 }
 
@@ -211,6 +210,19 @@ func (m *machine) receive(f multicast.Frame) {
 	m.wake()
 }
 
+// request takes a call. On a host the work for it comes before the step, which other calls may share.
+func (m *machine) request(c turn.Call) {
+	take := func() {
+		m.input.Requests = append(m.input.Requests, c)
+		m.wake()
+	}
+	if m.host == nil {
+		take()
+	} else {
+		m.host.Spend(m.net.prices.Request, take)
+	}
+}
+
 // wake schedules a step at this time unless there is one, so that simultaneous inputs are taken together.
 func (m *machine) wake() {
 	if !m.stepping {
@@ -229,15 +241,15 @@ func (m *machine) step() {
 	m.leave(out, replies)
 }
 
-// compete takes a step on a processor of the host. The output leaves at the end of the step, which is followed
-// by another one if input has arrived meanwhile.
+// compete takes a step on a processor of the host. The output leaves at the end of the step, which is
+// followed by another one if input has arrived meanwhile.
 func (m *machine) compete(wake time.Duration) {
 	var out *turn.Output
 	var replies []turn.Call
 	m.host.do(work{
 		begin: func() time.Duration {
 			p := m.net.prices
-			price := wake + time.Duration(m.foreign(m.input.Frames))*p.Frame + time.Duration(len(m.input.Requests))*p.Request
+			price := wake + time.Duration(m.foreign(m.input.Frames))*p.Frame
 			out, replies = m.turn()
 			m.stepping = true
 			return price + time.Duration(m.foreign(out.Frames))*p.Frame + time.Duration(len(out.Deliveries))*p.Apply
@@ -310,7 +322,7 @@ func (m *machine) send(f multicast.Frame) {
 		return
 	}
 	l := m.link(f.Peer)
-	l.last = max(l.last, n.Now+n.delay(m.region, to.region))
+	l.last = max(l.last, n.Now+n.Delay(m.region, to.region))
 	era := l.era
 	n.Schedule(l.last, func() {
 		if l.era == era {
