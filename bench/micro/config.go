@@ -14,7 +14,7 @@ type Config struct {
 	Sizes    []int             // numbers of regions for Figure 3.6; the first one is the reference
 	Clients  []int             // of each mount in a closed loop, ascending
 	Shards   []int             // numbers of partitions of a region; the first one is the reference
-	Mixes    []float64         // parts of global creations
+	Mixes    []float64         // parts of global creations, beside none and all
 	Window   time.Duration     // of a measurement of local operations
 	Far      time.Duration     // of a measurement with global operations
 	Seed     uint64
@@ -31,7 +31,7 @@ func Default() Config {
 		Regions: []topology.Region{
 			"us-west-2", "us-east-1", "eu-west-1", "us-west-1", "eu-central-1", "ap-northeast-1", "ap-southeast-1", "ap-southeast-2", "sa-east-1",
 		},
-		Sizes: []int{1, 2, 3, 6, 9}, Clients: []int{32, 128, 256}, Shards: []int{1, 2, 4}, Mixes: []float64{0, 0.1, 0.5, 1},
+		Sizes: []int{1, 2, 3, 6, 9}, Clients: []int{32, 256}, Shards: []int{1, 2, 4}, Mixes: []float64{0.1, 0.5},
 		Window: 60 * time.Millisecond, Far: 600 * time.Millisecond, Seed: 1, Prices: DefaultPrices(),
 	}
 }

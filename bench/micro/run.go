@@ -3,6 +3,7 @@ package micro
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -59,11 +60,14 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		}
 	}
 	for _, part := range c.Mixes {
-		p, err := c.measure(ctx, load{operation: Create, regions: c.Regions[:baseline], global: part}, c.Clients)
+		p, err := c.highest(ctx, &load{operation: Create, regions: c.Regions[:baseline], global: part}, c.Clients)
 		if err != nil {
 			return r, err
 		}
 		r.Mixes = append(r.Mixes, p)
+	}
+	if len(c.Mixes) > 0 {
+		r.Mixes = slices.Concat([]Point{r.Find(Create, 0)}, r.Mixes, []Point{r.Find(Create, 1)})
 	}
 	for _, operation := range operations() {
 		if err := c.scale(ctx, r, operation); err != nil {
@@ -114,14 +118,13 @@ func (c *Config) costs(ctx context.Context, r *Report) error {
 // the highest throughput.
 func (c *Config) scale(ctx context.Context, r *Report, operation string) error {
 	var alone Point
-	clients := c.Clients
 	for i, n := range c.Sizes {
-		p, err := c.measure(ctx, load{operation: operation, regions: c.Regions[:n]}, clients)
+		p, err := c.measure(ctx, load{operation: operation, regions: c.Regions[:n]}, c.Clients[:1])
 		if err != nil {
 			return err
 		}
 		if i == 0 {
-			alone, clients = p, []int{p.Clients}
+			alone = p
 		}
 		r.Scale = append(r.Scale, Scale{Point: p, Ratio: p.PerSecond / float64(n) / (alone.PerSecond / float64(alone.Regions))})
 	}

@@ -73,18 +73,14 @@ func (x *worker) prepare(at []place, chunks int, then func()) {
 	x.Begin(partition, func() {
 		x.order(p, virtual.Mknod(partition, fmt.Sprintf("file-%d", x.Session)), func(r meta.Result) {
 			x.files[p].ino = r.Attr.Ino
-			x.fill(p, chunks, func() { x.prepare(at[1:], chunks, then) })
+			next := func() { x.prepare(at[1:], chunks, then) }
+			if chunks == 0 {
+				next()
+			} else {
+				x.name(p, x.files[p].ino, chunks, next)
+			}
 		})
 	})
-}
-
-// fill writes a number of chunks to the worker's file.
-func (x *worker) fill(p place, chunks int, then func()) {
-	if chunks == 0 {
-		then()
-		return
-	}
-	x.name(p, x.files[p].ino, func() { x.fill(p, chunks-1, then) })
 }
 
 // do executes an operation.
@@ -94,11 +90,11 @@ func (x *worker) do(operation string, p place, then func()) {
 		case Read:
 			x.read(p, then)
 		case Write:
-			x.put(p, func() { x.name(p, x.files[p].ino, then) })
+			x.put(p, func() { x.name(p, x.files[p].ino, 1, then) })
 		case Create:
 			x.create(p, func(posix.Ino) { then() })
 		default:
-			x.create(p, func(ino posix.Ino) { x.put(p, func() { x.name(p, ino, then) }) })
+			x.create(p, func(ino posix.Ino) { x.put(p, func() { x.name(p, ino, 1, then) }) })
 		}
 	})
 }
@@ -108,12 +104,16 @@ func (x *worker) create(p place, then func(posix.Ino)) {
 	x.order(p, virtual.Mknod(x.partition(p), fmt.Sprintf("%d-%d", x.Session, x.names)), func(r meta.Result) { then(r.Attr.Ino) })
 }
 
-// name orders the name of a new block at the end of a file.
-func (x *worker) name(p place, ino posix.Ino, then func()) {
+// name orders the names of new blocks at the end of a file.
+func (x *worker) name(p place, ino posix.Ino, blocks int, then func()) {
 	f := &x.files[p]
-	id := posix.MakeBlockID(x.partition(p), x.Session, f.blocks)
-	f.blocks++
-	x.order(p, meta.Command{Op: meta.OpWrite, Ino: ino, Flags: meta.Append, Length: chunk, Blocks: []meta.Block{{ID: id, Length: chunk}}}, func(meta.Result) { then() })
+	command := meta.Command{Op: meta.OpWrite, Ino: ino, Flags: meta.Append, Length: uint64(blocks) * chunk}
+	for range blocks {
+		id := posix.MakeBlockID(x.partition(p), x.Session, f.blocks)
+		f.blocks++
+		command.Blocks = append(command.Blocks, meta.Block{ID: id, Length: chunk})
+	}
+	x.order(p, command, func(meta.Result) { then() })
 }
 
 // order orders a command. A failure is an error of the network.
