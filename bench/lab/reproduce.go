@@ -40,6 +40,7 @@ A paper that has ended is kept: after an interruption the same command goes on w
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.Papers, "paper", nil, "papers to reproduce: "+strings.Join(reproduce.Names(), ", ")+" (default all)")
+	flags.StringSliceVar(&o.Compiled, "compiled", nil, "mount.json of 'globalfs-lab mount -- --measures untar,configure,make ... --out DIR' for Table 3.3 of the thesis, as bc=FILE or httpd=FILE")
 	flags.BoolVar(&o.Quick, "quick", false, "short runs, which show shapes and no numbers")
 	flags.StringVar(&o.Dir, "out", o.Dir, "directory of the report")
 	output.Register(cmd)

@@ -114,8 +114,7 @@ func (c *Config) costs(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// scale measures a local operation in each number of regions, with the clients that the first one needs for
-// the highest throughput.
+// scale measures a local operation in each number of regions, with the same number of clients at each mount.
 func (c *Config) scale(ctx context.Context, r *Report, operation string) error {
 	var alone Point
 	for i, n := range c.Sizes {

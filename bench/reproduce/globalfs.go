@@ -30,7 +30,7 @@ func runGlobalfs(ctx context.Context, j *job) error {
 	j.throughputs(r)
 	j.halfLoad(r)
 	j.regions(r)
-	return nil
+	return j.compilations()
 }
 
 // throughputs checks Figure 3.4. The thesis' text gives throughputs as multiples of CalvinFS.
