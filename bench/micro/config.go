@@ -32,7 +32,7 @@ func Default() Config {
 			"us-west-2", "us-east-1", "eu-west-1", "us-west-1", "eu-central-1", "ap-northeast-1", "ap-southeast-1", "ap-southeast-2", "sa-east-1",
 		},
 		Sizes: []int{1, 2, 3, 6, 9}, Clients: []int{32, 256}, Shards: []int{1, 2, 4}, Mixes: []float64{0.1, 0.5},
-		Window: 60 * time.Millisecond, Far: 600 * time.Millisecond, Seed: 1, Prices: DefaultPrices(),
+		Window: 150 * time.Millisecond, Far: 600 * time.Millisecond, Seed: 1, Prices: DefaultPrices(),
 	}
 }
 

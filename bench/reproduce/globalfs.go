@@ -51,15 +51,13 @@ func (j *job) throughputs(r *micro.Report) {
 		"%.1f times: %.0f and %.0f/s", ratio, write, rate(micro.Write, 1))
 	ratio = content / rate(micro.CreateWrite, 1)
 	j.check("Figure 3.4, creation with 1 KB", "local ones are 22 times global ones (14.5 times CalvinFS, and 1/1.5 of it)", ratio > 7 && ratio < 66,
-		"A global creation orders two commands, not three, and one order of a leader carries the changes of all regions in batches. More clients hide the distance.",
+		"In the thesis a global creation is three messages through a ring of all servers, and all of them execute it. Here it is two commands in the order of one replica for each region.",
 		"%.1f times: %.0f and %.0f/s", ratio, content, rate(micro.CreateWrite, 1))
-	falling := true
-	for i, p := range r.Mixes[1:] {
-		falling = falling && p.PerSecond < r.Mixes[i].PerSecond
-	}
 	first, last := r.Mixes[0], r.Mixes[len(r.Mixes)-1]
-	j.check("Figure 3.4, mixes", "the global partition does not scale: local work should be local", falling, "",
-		"creations/s fall from %.0f (all local) to %.0f (all global)", first.PerSecond, last.PerSecond)
+	half := r.Mixes[len(r.Mixes)-2]
+	j.check("Figure 3.4, mixes", "the global partition does not scale: the throughput falls with the part of global changes",
+		half.PerSecond < first.PerSecond && last.PerSecond < first.PerSecond/2, "",
+		"creations/s: all local %.0f, %.0f %% global %.0f, all global %.0f", first.PerSecond, 100*half.Global, half.PerSecond, last.PerSecond)
 }
 
 // halfLoad checks Figure 3.5.

@@ -62,7 +62,7 @@ func runTram(ctx context.Context, j *job) error {
 func heronPaper() paper {
 	return paper{
 		name: "heron", title: "Heron (\"Scalable state machine replication on shared memory\")",
-		method: "TPC-C on Heron over TRAM, in virtual time with fixed prices, in memory. The paper orders by RamCast. DynaStar was not built: Figure 5 has the curves of Heron only.",
+		method: "TPC-C on Heron over TRAM, in virtual time with fixed prices, in memory. The paper orders by RamCast. DynaStar was not built (docs/papers/baselines.md): Figure 5 has the curves of Heron only.",
 		run:    runHeron,
 	}
 }
