@@ -15,8 +15,8 @@ var published = map[string]map[string]float64{
 	"httpd": {"untar": 1.08, "configure": 2.04, "make": 0.36},
 }
 
-// slow is the multiple of the time on loopback FUSE above which a finding differs: the highest that the thesis
-// has for a local partition and NFS.
+// slow is the multiple of the time on loopback FUSE above which a finding differs: the highest that the
+// thesis has for a local partition and NFS.
 const slow = 2.5
 
 // compilations checks Table 3.3 with measurements of `globalfs-lab mount` on processes.

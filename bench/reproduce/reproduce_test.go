@@ -77,7 +77,7 @@ func TestOptions(t *testing.T) {
 	require.ErrorContains(t, err, "delete the file")
 }
 
-// TestCompilations: a measurement on processes gives a finding for each program, by the time of loopback FUSE.
+// TestCompilations: a measurement on processes gives a finding for each program.
 func TestCompilations(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mount.json")
 	rows := `[{"measure": "make", "directory": "loopback", "seconds": 10}, {"measure": "make", "directory": "globalfs", "seconds": 12},

@@ -1,34 +1,39 @@
-// Package byzcast is ByzCast (Coelho, Ceolin Junior, Bessani, Dotti and Pedone, DSN 2018) with groups that
-// tolerate crashes instead of arbitrary faults. Every figure names it so. It is for benchmarks only.
+// Package byzcast is ByzCast (Coelho, Ceolin Junior, Bessani, Dotti and Pedone, DSN 2018) with groups
+// that tolerate crashes instead of arbitrary faults. Every figure names it so. It is for benchmarks only.
 //
-// The groups are the nodes of a tree. The lowest common ancestor of a message's destinations (lca) orders the
-// message first. Then it goes down the tree: each group on a way to a destination orders it in its own log,
-// and destinations deliver it then. A group orders the messages of its parent in the parent's order.
+// The groups are the nodes of a tree. The lowest common ancestor of a message's destinations (lca) orders
+// the message first. Then it goes down the tree: each group on a way to a destination orders it in its
+// own log, and destinations deliver it then. A group orders the messages of its parent in the parent's
+// order.
 //
-// In the original all replicas of a group pass a message on, and a child orders it when f+1 of them have sent
-// it. Groups that only crash can trust each other, so the leader alone passes it on, and consensus in a group
-// is that of package paxos.
+// In the original all replicas of a group pass a message on, and a child orders it when f+1 of them have
+// sent it. Groups that only crash can trust each other, so the leader alone passes it on, and consensus
+// in a group is that of package paxos.
 //
 //  1. The sender sends the message to the leader of the lca (START).
 //  2. The leader proposes it to its group, which learns it two steps later.
 //  3. The leader passes it to the leaders of the children on the ways (FORWARD), which go on with 2.
 //
-// So a destination at depth d below the lca delivers 3d+3 communication steps after the multicast, whatever
-// else is sent: collisions cost nothing. It is not genuine: groups between the lca and a destination take part.
+// So a destination at depth d below the lca delivers 3d+3 communication steps after the multicast,
+// whatever else is sent: collisions cost nothing. It is not genuine: groups between the lca and a
+// destination take part.
 //
-// There is no final timestamp: Delivery.Final is the place in the log of the group, and Message.After is not
-// met. There is no leader change, nothing is recorded, and Replay always gives an error. Links must not restart
-// once they have started. Messages that ask for multicast.AtomicGlobal are refused.
+// There is no final timestamp: Delivery.Final is the place in the log of the group, and Message.After is
+// not met. There is no leader change, nothing is recorded, and Replay always gives an error. Links must
+// not restart once they have started. Messages that ask for multicast.AtomicGlobal are refused.
 //
 // # Why the orders have no cycle
 //
-//	I1  A group's log has the messages that its parent has passed to it in the order of the parent's log: the
-//	    leader of the parent passes them on in that order, links are FIFO, and the leader of the child proposes
-//	    them in the order of arrival.
-//	I2  Two messages with a common destination are both in the log of that destination, and of each group above
-//	    it that is at or below both lcas. By I1 all these logs have them in one order, that of the lower lca.
-//	I3  A cycle of messages has a highest group that orders two neighbours of it; by I2 every other group below
-//	    keeps the order of that log, which has no cycle.
+//	I1  A group's log has the messages that its parent has passed to it in the order of the parent's log:
+//	    the leader of the parent passes them on in that order, links are FIFO, and the leader of the child
+//	    proposes them in the order of arrival.
+//	I2  Two messages with a common destination are both in the log of their lower lca, and of each group
+//	    from there to the destination. By I1 these logs have them in one order.
+//	I3  In a cycle of messages, neighbours have a common destination, so the lca of one is at or above that
+//	    of the other. Hence the messages of the cycle have a highest lca, T. The messages between two of T
+//	    lie below one child of T. Both have passed that child, and by induction over the height its log has
+//	    the first before the second, as T's log then has (I1). So the messages of T have a cycle in one
+//	    log.
 package byzcast
 
 import (
@@ -267,8 +272,8 @@ func (c *Core) seal() {
 	}
 }
 
-// learn delivers the messages of an instance, and passes them on at the leader. The log uses the memory of the
-// batch again, so deliveries have a copy.
+// learn delivers the messages of an instance, and passes them on at the leader. The log uses the memory
+// of the batch again, so deliveries have a copy.
 func (c *Core) learn(batch []byte, out *multicast.Output) {
 	if c.leads() {
 		batch = slices.Clone(batch)
@@ -344,7 +349,8 @@ func (c *Core) handle(q *peer, p *packet) bool {
 // maxScratch is how large a frame's buffer may be to be used again.
 const maxScratch = 1 << 20
 
-// flush hands over the frames of this step. A frame for a peer waits until the link to the peer has started.
+// flush hands over the frames of this step. A frame for a peer waits until the link to the peer has
+// started.
 func (c *Core) flush(out *multicast.Output) {
 	for _, q := range c.order {
 		if len(q.frame) == 0 || !q.up {

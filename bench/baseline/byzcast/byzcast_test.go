@@ -67,8 +67,8 @@ func chain(groups int) []int {
 	return parents
 }
 
-// TestLatency: a destination at depth d below the lca delivers after 3d+3 steps, or a step earlier at followers
-// of groups of three. Messages at the same time do not change that.
+// TestLatency: a destination at depth d below the lca delivers after 3d+3 steps, or a step earlier at
+// followers of groups of three. Messages at the same time do not change that.
 func TestLatency(t *testing.T) {
 	p := *protocol
 	p.New = in(chain)
