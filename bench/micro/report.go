@@ -58,8 +58,13 @@ func (r *Report) tableOf(out io.Writer, title string, points []Point, ratios []f
 	}
 	fmt.Fprintln(w)
 	for i, p := range points {
-		fmt.Fprintf(w, "%s\t%.0f\t%d\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t", p.Operation, 100*p.Global, p.Regions, p.Clients, p.PerSecond,
-			100*p.Busy, p.Servers, p.Mounts, p.Mean, p.P50, p.P95)
+		fmt.Fprintf(w, "%s\t%.0f\t%d\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t", p.Operation, 100*p.Global, p.Regions, p.Clients, p.PerSecond,
+			100*p.Busy, p.Servers, p.Mounts)
+		if p.Mean > 0 {
+			fmt.Fprintf(w, "%.2f\t%.2f\t%.2f\t", p.Mean, p.P50, p.P95)
+		} else {
+			fmt.Fprint(w, "\t\t\t")
+		}
 		if ratios != nil {
 			fmt.Fprintf(w, "%.3f\t", ratios[i])
 		}

@@ -49,7 +49,8 @@ func runTram(ctx context.Context, j *job) error {
 		"messages/s to 8 groups: depth %.0f, base %.0f, breadth %.0f", depth.Throughput, of("tram-base", 8).Throughput, breadth.Throughput)
 	tree := func(destinations int) float64 { return of("byzcast", destinations).Median }
 	j.check("Figure 9, message passing", "ByzCast has the trend of TRAM in the base tree, and is orders of magnitude slower (here: with crash-tolerant groups, over TCP)",
-		tree(4) > tree(1) && tree(8) >= tree(4) && tree(1) > 10*base.Median && tree(8) > 10*of("tram-base", 8).Median, "",
+		tree(4) > tree(1) && tree(8) >= tree(4) && tree(1) > 10*base.Median && tree(8) > 10*of("tram-base", 8).Median,
+		"The trend is the same. With 24 clients the processor of TRAM's root is the limit for several groups: its latency there is time in a queue.",
 		"p50 of ByzCast with crash-tolerant groups %.0f, %.0f and %.0f us for 1, 4 and 8 groups, TRAM %.1f, %.1f and %.1f us",
 		tree(1), tree(4), tree(8), base.Median, of("tram-base", 4).Median, of("tram-base", 8).Median)
 	flat := breadth.Median < 1.5*of("tram-breadth", 4).Median
