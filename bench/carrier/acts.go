@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/globalfs/globalfs/bench/virtual"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -21,7 +22,7 @@ type act struct {
 // actor repeats an act in a cluster.
 type actor struct {
 	*act
-	*client
+	*virtual.Client
 	parties []uint16
 	file    posix.Ino
 	done    int // repetitions
@@ -46,13 +47,13 @@ func acts() []act {
 }
 
 // start prepares an act in a cluster.
-func (a *act) start(k *cluster) (*actor, error) {
-	x := &actor{act: a, client: k.newClient(k.regions[a.client])}
+func (a *act) start(k *virtual.Cluster) (*actor, error) {
+	x := &actor{act: a, Client: k.NewClient(k.Regions[a.client])}
 	for _, r := range a.parties {
 		x.parties = append(x.parties, uint16(r+1))
 	}
-	for p := range k.groups {
-		if err := x.open(uint16(p)); err != nil {
+	for p := range k.Groups {
+		if err := x.Open(uint16(p)); err != nil {
 			return nil, err
 		}
 	}
@@ -61,24 +62,24 @@ func (a *act) start(k *cluster) (*actor, error) {
 
 // step repeats the act once, and waits for the answer.
 func (x *actor) step() (time.Duration, error) {
-	a, err := x.wait(posix.OK, x.next(x), x.parties...)
+	a, err := x.Wait(posix.OK, x.next(x), x.parties...)
 	x.done++
-	return a.took, err
+	return a.Took, err
 }
 
 // makeRemote makes the file to link, in the party that does not receive the request.
 func makeRemote(x *actor) (err error) {
-	x.file, err = x.client.file(x.parties[1], "file")
+	x.file, err = x.Client.File(x.parties[1], "file")
 	return err
 }
 
 func linkAgain(x *actor) meta.Command {
-	return linkIn(x.file, x.parties[0], fmt.Sprintf("link%d", x.done))
+	return virtual.LinkIn(x.file, x.parties[0], fmt.Sprintf("link%d", x.done))
 }
 
 // makeNear makes the file to rename, in the party that receives the request.
 func makeNear(x *actor) (err error) {
-	x.file, err = x.client.file(x.parties[0], "file")
+	x.file, err = x.Client.File(x.parties[0], "file")
 	return err
 }
 
@@ -89,7 +90,7 @@ func (x *actor) between(a, b uint16) meta.Command {
 	if x.done%2 == 1 {
 		a, b = b, a
 	}
-	return rename(x.file, "file", a, b)
+	return virtual.Rename(x.file, "file", a, b)
 }
 
 // The file of a rename over three regions is born in the last region. The partition of that region keeps the
@@ -97,10 +98,10 @@ func (x *actor) between(a, b uint16) meta.Command {
 const born, first, second = 3, 1, 2
 
 func makeElsewhere(x *actor) (err error) {
-	if x.file, err = x.client.file(born, "file"); err != nil {
+	if x.file, err = x.Client.File(born, "file"); err != nil {
 		return err
 	}
-	_, err = x.wait(posix.OK, rename(x.file, "file", born, first), born, first)
+	_, err = x.Wait(posix.OK, virtual.Rename(x.file, "file", born, first), born, first)
 	return err
 }
 

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/bench/virtual"
 )
 
 // short measures one experiment in a few virtual seconds.
@@ -111,19 +113,19 @@ func TestEqualSeedsGiveEqualFigures(t *testing.T) {
 // links start anew.
 func TestCutLosesFrames(t *testing.T) {
 	c := Default()
-	k, err := newCluster(&c.Carriers[0], c.Regions, 1)
+	k, err := virtual.New(virtual.Config{Carrier: &c.Carriers[0], Regions: c.Regions, Seed: 1})
 	require.NoError(t, err)
-	x := k.newClient(k.regions[0])
-	require.NoError(t, x.open(near))
-	file, err := x.file(near, "file")
+	x := k.NewClient(k.Regions[0])
+	require.NoError(t, x.Open(near))
+	file, err := x.File(near, "file")
 	require.NoError(t, err)
-	k.cutOff(k.regions[2])
-	var got *answer
-	x.update(time.Second, rename(file, "file", near, off), []uint16{near, off}, func(a answer) { got = &a })
-	k.pass(900 * time.Millisecond)
+	k.CutOff(k.Regions[2])
+	var got *virtual.Answer
+	x.Update(time.Second, virtual.Rename(file, "file", near, off), []uint16{near, off}, func(a virtual.Answer) { got = &a })
+	k.Pass(900 * time.Millisecond)
 	require.Nil(t, got)
-	k.mend()
-	k.pass(30 * time.Second)
+	k.Mend()
+	k.Pass(30 * time.Second)
 	require.NotNil(t, got)
-	require.NoError(t, k.verify())
+	require.NoError(t, k.Verify())
 }

@@ -6,12 +6,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/globalfs/globalfs/bench/virtual"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
 // Config of a comparison.
 type Config struct {
-	Carriers    []Carrier
+	Carriers    []virtual.Carrier
 	Experiments []string          // of Experiments()
 	Regions     []topology.Region // three; the cut separates the last one
 	Samples     int               // operations of each kind, for latency and cost
@@ -31,7 +32,7 @@ func Experiments() []string { return []string{"latency", "contention", "cut", "c
 // Default compares all carriers in all experiments.
 func Default() Config {
 	return Config{
-		Carriers: Carriers(), Experiments: Experiments(), Regions: []topology.Region{"us-west-2", "us-east-1", "eu-west-1"},
+		Carriers: virtual.Carriers(), Experiments: Experiments(), Regions: []topology.Region{"us-west-2", "us-east-1", "eu-west-1"},
 		Samples: 100, Clients: []int{1, 8, 32}, Objects: []int{1, 8, 64}, Duration: 20 * time.Second,
 		InFlight: 16, Cut: 30 * time.Second, Patience: 10 * time.Second, Seed: 1,
 	}
@@ -44,8 +45,8 @@ func (c *Config) Quick() {
 }
 
 // Named returns the carriers with the given names; all if there are none.
-func Named(names []string) ([]Carrier, error) {
-	all := Carriers()
+func Named(names []string) ([]virtual.Carrier, error) {
+	all := virtual.Carriers()
 	if len(names) == 0 {
 		return all, nil
 	}
@@ -53,7 +54,7 @@ func Named(names []string) ([]Carrier, error) {
 	for i := range all {
 		known = append(known, all[i].Name)
 	}
-	var chosen []Carrier
+	var chosen []virtual.Carrier
 	for _, name := range names {
 		i := slices.Index(known, name)
 		if i < 0 {

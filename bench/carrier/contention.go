@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/globalfs/globalfs/bench/virtual"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -25,54 +26,54 @@ type Contention struct {
 const warmup = 2 * time.Second
 
 // contend measures one load with one carrier.
-func (c *Config) contend(carrier *Carrier, clients, objects int) (Contention, error) {
+func (c *Config) contend(carrier *virtual.Carrier, clients, objects int) (Contention, error) {
 	row := Contention{Carrier: carrier.Name, Clients: clients, Objects: objects}
-	k, err := newCluster(carrier, c.Regions, c.Seed)
+	k, err := virtual.New(virtual.Config{Carrier: carrier, Regions: c.Regions, Seed: c.Seed})
 	if err != nil {
 		return row, err
 	}
-	files, err := k.files(objects)
+	files, err := makeFiles(k, objects)
 	if err != nil {
 		return row, err
 	}
 	var took []time.Duration
 	var begin, end time.Duration
 	for i := range clients {
-		l := &linker{client: k.newClient(k.regions[i%2]), own: uint16(i%2 + 1), other: uint16(2 - i%2), files: files}
-		if err := l.open(l.own); err != nil {
+		l := &linker{Client: k.NewClient(k.Regions[i%2]), own: uint16(i%2 + 1), other: uint16(2 - i%2), files: files}
+		if err := l.Open(l.own); err != nil {
 			return row, err
 		}
-		l.done = func(a answer) {
+		l.done = func(a virtual.Answer) {
 			switch {
-			case k.now < begin || k.now >= end:
-			case a.unknown || a.Code != posix.OK:
+			case k.Now < begin || k.Now >= end:
+			case a.Unknown || a.Code != posix.OK:
 				row.Failed++
 			default:
-				took = append(took, a.took)
+				took = append(took, a.Took)
 			}
 		}
-		k.schedule(k.now+time.Duration(i)*time.Millisecond, l.next)
+		k.Schedule(k.Now+time.Duration(i)*time.Millisecond, l.next)
 	}
-	begin = k.now + warmup
+	begin = k.Now + warmup
 	end = begin + c.Duration
-	k.pass(warmup)
-	messages := k.messages
-	k.pass(c.Duration)
+	k.Pass(warmup)
+	messages := k.Messages
+	k.Pass(c.Duration)
 	row.Rate = float64(len(took)) / c.Duration.Seconds()
-	row.Attempts = float64(k.messages-messages) / float64(max(len(took)+row.Failed, 1))
+	row.Attempts = float64(k.Messages-messages) / float64(max(len(took)+row.Failed, 1))
 	row.P50, row.P99 = percentile(took, 50), percentile(took, 99)
-	return row, k.err
+	return row, k.Err
 }
 
-// files makes files in the first two regions.
-func (k *cluster) files(count int) (files []object, err error) {
+// makeFiles makes files in the first two regions.
+func makeFiles(k *virtual.Cluster, count int) (files []object, err error) {
 	for i := range count {
 		p := uint16(i%2 + 1)
-		x := k.newClient(k.regions[p-1])
-		if err := x.open(p); err != nil {
+		x := k.NewClient(k.Regions[p-1])
+		if err := x.Open(p); err != nil {
 			return nil, err
 		}
-		file, err := x.file(p, fmt.Sprintf("file%d", i))
+		file, err := x.File(p, fmt.Sprintf("file%d", i))
 		if err != nil {
 			return nil, err
 		}
@@ -89,23 +90,23 @@ type object struct {
 
 // linker is a client that links one file after the other.
 type linker struct {
-	*client
+	*virtual.Client
 	own, other uint16
 	files      []object
 	links      int
-	done       func(answer)
+	done       func(virtual.Answer)
 }
 
 // next links a file into the region where the file is not.
 func (l *linker) next() {
-	f := l.files[l.rng.IntN(len(l.files))]
+	f := l.files[l.Random.IntN(len(l.files))]
 	dir := l.own
 	if f.at == l.own {
 		dir = l.other
 	}
 	l.links++
-	name := fmt.Sprintf("link%d.%d", l.session, l.links)
-	l.update(time.Minute, linkIn(f.file, dir, name), []uint16{l.own, l.other}, func(a answer) {
+	name := fmt.Sprintf("link%d.%d", l.Session, l.links)
+	l.Update(time.Minute, virtual.LinkIn(f.file, dir, name), []uint16{l.own, l.other}, func(a virtual.Answer) {
 		l.done(a)
 		l.next()
 	})

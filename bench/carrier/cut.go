@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/globalfs/globalfs/bench/virtual"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -82,8 +83,8 @@ type cutRows struct {
 // cutRun is one run of the experiment.
 type cutRun struct {
 	*Config
-	*cluster
-	carrier    *Carrier
+	*virtual.Cluster
+	carrier    *virtual.Carrier
 	begin, end time.Duration // of the cut
 	flights    []*flight
 	locals     []*localLoop
@@ -92,28 +93,28 @@ type cutRun struct {
 
 // flight is a command under way when the cut begins.
 type flight struct {
-	*client
+	*virtual.Client
 	name  string
 	file  posix.Ino
-	probe *client
-	got   *answer       // to the command
-	free  time.Duration // when the local update was answered; 0: never
+	probe *virtual.Client
+	got   *virtual.Answer // to the command
+	free  time.Duration   // when the local update was answered; 0: never
 }
 
 // The partitions of the first region and of the separated one.
 const near, off = 1, 3
 
 // cut runs the experiment with one carrier.
-func (c *Config) cut(carrier *Carrier) (rows cutRows, err error) {
-	k, err := newCluster(carrier, c.Regions, c.Seed)
+func (c *Config) cut(carrier *virtual.Carrier) (rows cutRows, err error) {
+	k, err := virtual.New(virtual.Config{Carrier: carrier, Regions: c.Regions, Seed: c.Seed})
 	if err != nil {
 		return rows, err
 	}
-	r := &cutRun{Config: c, cluster: k, carrier: carrier}
+	r := &cutRun{Config: c, Cluster: k, carrier: carrier}
 	if err := r.prepare(); err != nil {
 		return rows, err
 	}
-	r.begin = r.now + beforeCut
+	r.begin = r.Now + beforeCut
 	r.end = r.begin + c.Cut
 	for _, l := range r.locals {
 		l.next()
@@ -121,37 +122,37 @@ func (c *Config) cut(carrier *Carrier) (rows cutRows, err error) {
 	for _, l := range r.classLoops {
 		l.next()
 	}
-	rtt := 2 * k.farthest()
+	rtt := 2 * farthest(k)
 	for i, f := range r.flights {
 		side := i / c.InFlight
 		at := r.begin - time.Duration(2*(i%c.InFlight)+1)*begunIn*rtt/time.Duration(2*c.InFlight)
-		k.schedule(at, f.send(c.Patience, side))
+		k.Schedule(at, f.send(c.Patience, side))
 	}
-	k.schedule(r.begin, func() { k.cutOff(c.Regions[2]) })
+	k.Schedule(r.begin, func() { k.CutOff(c.Regions[2]) })
 	for _, f := range r.flights {
-		k.schedule(r.begin+time.Millisecond, f.touch(c.Cut+afterCut))
+		k.Schedule(r.begin+time.Millisecond, f.touch(c.Cut+afterCut))
 	}
-	k.schedule(r.end, k.mend)
-	k.pass(r.end + afterCut - k.now)
-	if k.err != nil {
-		return rows, k.err
+	k.Schedule(r.end, k.Mend)
+	k.Pass(r.end + afterCut - k.Now)
+	if k.Err != nil {
+		return rows, k.Err
 	}
 	rows = r.rows()
-	k.pass(settleTime)
-	return rows, errors.Join(r.judge(), k.verify())
+	k.Pass(settleTime)
+	return rows, errors.Join(r.judge(), k.Verify())
 }
 
 // farthest returns the delay between the first region and the separated one.
-func (k *cluster) farthest() time.Duration { return topology.Delay(k.regions[0], k.regions[2]) }
+func farthest(k *virtual.Cluster) time.Duration { return topology.Delay(k.Regions[0], k.Regions[2]) }
 
 // prepare makes the files and the clients.
 func (r *cutRun) prepare() error {
 	for side, region := range []topology.Region{r.Config.Regions[0], r.Config.Regions[2]} {
 		for i := range r.InFlight {
-			f := &flight{client: r.newClient(region), probe: r.newClient(r.Config.Regions[0]), name: fmt.Sprintf("moved%d.%d", side, i)}
-			err := errors.Join(f.open(near), f.open(off), f.probe.open(near))
+			f := &flight{Client: r.NewClient(region), probe: r.NewClient(r.Config.Regions[0]), name: fmt.Sprintf("moved%d.%d", side, i)}
+			err := errors.Join(f.Open(near), f.Open(off), f.probe.Open(near))
 			if err == nil {
-				f.file, err = f.client.file(near, f.name)
+				f.file, err = f.Client.File(near, f.name)
 			}
 			if err != nil {
 				return err
@@ -160,25 +161,25 @@ func (r *cutRun) prepare() error {
 		}
 	}
 	for i, region := range r.Config.Regions {
-		l := &localLoop{client: r.newClient(region), run: r, partition: uint16(i + 1)}
-		if err := l.open(l.partition); err != nil {
+		l := &localLoop{Client: r.NewClient(region), run: r, partition: uint16(i + 1)}
+		if err := l.Open(l.partition); err != nil {
 			return err
 		}
 		r.locals = append(r.locals, l)
 	}
-	for _, parties := range [][]uint16{{1, 2}, {1, global}, {2, global}, {1, 3}, {2, 3}} {
-		l := &classLoop{client: r.newClient(r.Config.Regions[parties[0]-1]), run: r, parties: parties}
-		err := l.open(parties[0])
+	for _, parties := range [][]uint16{{1, 2}, {1, virtual.Global}, {2, virtual.Global}, {1, 3}, {2, 3}} {
+		l := &classLoop{Client: r.NewClient(r.Config.Regions[parties[0]-1]), run: r, parties: parties}
+		err := l.Open(parties[0])
 		if err == nil {
-			l.file, err = l.client.file(parties[0], fmt.Sprintf("linked%v", parties))
+			l.file, err = l.Client.File(parties[0], fmt.Sprintf("linked%v", parties))
 		}
 		if err != nil {
 			return err
 		}
 		r.classLoops = append(r.classLoops, l)
 	}
-	r.pass(settleTime)
-	return r.cluster.err
+	r.Pass(settleTime)
+	return r.Cluster.Err
 }
 
 // send returns the start of the command, requested from the healthy side or from the other one.
@@ -188,16 +189,16 @@ func (f *flight) send(patience time.Duration, side int) func() {
 		parties = []uint16{off, near}
 	}
 	return func() {
-		f.update(patience, rename(f.file, f.name, near, off), parties, func(a answer) { f.got = &a })
+		f.Update(patience, virtual.Rename(f.file, f.name, near, off), parties, func(a virtual.Answer) { f.got = &a })
 	}
 }
 
 // touch returns the start of the local update.
 func (f *flight) touch(patience time.Duration) func() {
 	return func() {
-		f.probe.update(patience, touch(f.file), []uint16{near}, func(a answer) {
-			if !a.unknown {
-				f.free = f.now
+		f.probe.Update(patience, virtual.Touch(f.file), []uint16{near}, func(a virtual.Answer) {
+			if !a.Unknown {
+				f.free = f.Now
 			}
 		})
 	}
@@ -247,7 +248,7 @@ func callersRow(carrier string, client topology.Region, flights []*flight) Calle
 	row := Callers{Carrier: carrier, Client: client, Commands: len(flights)}
 	for _, f := range flights {
 		switch {
-		case f.got == nil || f.got.unknown:
+		case f.got == nil || f.got.Unknown:
 			row.Unknown++
 			continue
 		case f.got.Code == posix.OK:
@@ -257,7 +258,7 @@ func callersRow(carrier string, client topology.Region, flights []*flight) Calle
 		default:
 			row.Refused++
 		}
-		row.Longest = max(row.Longest, seconds(f.got.took))
+		row.Longest = max(row.Longest, seconds(f.got.Took))
 	}
 	return row
 }
@@ -278,7 +279,7 @@ func (r *cutRun) judge() error {
 		switch {
 		case here == there:
 			return fmt.Errorf("%s: name %q: at the source %v, at the target %v", r.carrier.Name, f.name, here, there)
-		case f.got != nil && !f.got.unknown && executed != (f.got.Code == posix.OK):
+		case f.got != nil && !f.got.Unknown && executed != (f.got.Code == posix.OK):
 			return fmt.Errorf("%s: name %q: the caller got %v, executed: %v", r.carrier.Name, f.name, f.got.Code, executed)
 		}
 	}
@@ -286,12 +287,12 @@ func (r *cutRun) judge() error {
 }
 
 // has reports whether the root directory of a partition has a name.
-func (r *cutRun) has(c *client, partition uint16, name string) (bool, error) {
-	var got *answer
-	c.query(partition, meta.Command{Op: meta.OpLookup, Ino: root(partition), Name: name}, func(a answer) { got = &a })
-	r.run(r.now+time.Minute, func() bool { return got != nil })
-	if got == nil || got.unknown {
-		return false, errors.Join(fmt.Errorf("look-up of %q in partition %d: no answer", name, partition), r.cluster.err)
+func (r *cutRun) has(c *virtual.Client, partition uint16, name string) (bool, error) {
+	var got *virtual.Answer
+	c.Query(partition, meta.Command{Op: meta.OpLookup, Ino: virtual.Root(partition), Name: name}, func(a virtual.Answer) { got = &a })
+	r.Run(r.Now+time.Minute, func() bool { return got != nil })
+	if got == nil || got.Unknown {
+		return false, errors.Join(fmt.Errorf("look-up of %q in partition %d: no answer", name, partition), r.Cluster.Err)
 	}
 	return got.Code == posix.OK, nil
 }

@@ -8,14 +8,5 @@
 //
 // `globalfs-lab cross` runs this package.
 //
-// # Model
-//
-// Partition 0 is global: it has a replica in each region. Each region has a partition of its own, of three
-// replicas. A frame between regions takes the delay of topology.Delay; a frame within a region, and a call of
-// a client to a replica in its region, take insideDelay. Every frame and call takes longer by up to the
-// fraction jitter. Links keep the order of their frames. Computing and writing take no time: the figures
-// contain only distances and waiting. The same seed gives the same figures.
-//
-// A cut loses the frames on their way between the region and the others, and all frames that are sent until
-// the cut ends. Then the links start anew.
+// The model is that of package virtual, without prices: the figures contain only distances and waiting.
 package carrier

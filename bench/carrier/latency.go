@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/bench/virtual"
 	"github.com/globalfs/globalfs/internal/cross"
 	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -45,12 +46,12 @@ const settleTime = 10 * time.Second
 const pause = 500 * time.Millisecond
 
 // latency measures the latency and the cost of one act with one carrier.
-func (c *Config) latency(carrier *Carrier, a *act) (Latency, Cost, error) {
+func (c *Config) latency(carrier *virtual.Carrier, a *act) (Latency, Cost, error) {
 	l := Latency{
 		Carrier: carrier.Name, Operation: a.operation, Parties: a.names(c.Regions), Client: c.Regions[a.client],
 		Slowest: milliseconds(a.slowest(c.Regions)),
 	}
-	k, err := newCluster(carrier, c.Regions, c.Seed)
+	k, err := virtual.New(virtual.Config{Carrier: carrier, Regions: c.Regions, Seed: c.Seed})
 	if err != nil {
 		return l, Cost{}, err
 	}
@@ -58,11 +59,11 @@ func (c *Config) latency(carrier *Carrier, a *act) (Latency, Cost, error) {
 	if err != nil {
 		return l, Cost{}, err
 	}
-	k.pass(settleTime)
-	before := k.snapshot()
-	k.pass(settleTime)
-	idle := k.snapshot().minus(before)
-	before, since := k.snapshot(), k.now
+	k.Pass(settleTime)
+	before := snapshot(k)
+	k.Pass(settleTime)
+	idle := snapshot(k).minus(before)
+	before, since := snapshot(k), k.Now
 	var all []time.Duration
 	for range c.Samples {
 		took, err := x.step()
@@ -70,15 +71,15 @@ func (c *Config) latency(carrier *Carrier, a *act) (Latency, Cost, error) {
 			return l, Cost{}, err
 		}
 		all = append(all, took)
-		k.pass(pause)
+		k.Pass(pause)
 	}
-	k.pass(settleTime)
-	used := k.snapshot().minus(before).minus(idle.times(float64(k.now-since) / float64(settleTime)))
+	k.Pass(settleTime)
+	used := snapshot(k).minus(before).minus(idle.times(float64(k.Now-since) / float64(settleTime)))
 	l.P50, l.P99 = percentile(all, 50), percentile(all, 99)
 	l.Trips50, l.Trips99 = l.P50/l.Slowest, l.P99/l.Slowest
 	cost := used.times(1 / float64(c.Samples)).cost()
 	cost.Carrier, cost.Operation, cost.Parties = l.Carrier, l.Operation, l.Parties
-	return l, cost, k.verify()
+	return l, cost, k.Verify()
 }
 
 // counts are the counters of a cluster.
@@ -88,17 +89,17 @@ type counts struct {
 }
 
 // snapshot reads the counters.
-func (k *cluster) snapshot() (n counts) {
-	n.messages = float64(k.messages)
-	n.frames, n.bytes = float64(k.traffic.Frames), float64(k.traffic.Bytes)
-	n.wide, n.wideBytes = float64(k.traffic.WideFrames), float64(k.traffic.WideBytes)
+func snapshot(k *virtual.Cluster) (n counts) {
+	n.messages = float64(k.Messages)
+	n.frames, n.bytes = float64(k.Traffic.Frames), float64(k.Traffic.Bytes)
+	n.wide, n.wideBytes = float64(k.Traffic.WideFrames), float64(k.Traffic.WideBytes)
 	of := func(kinds ...order.Kind) (sum float64) {
 		for _, kind := range kinds {
-			sum += float64(k.entries[kind])
+			sum += float64(k.Entries[kind])
 		}
 		return sum
 	}
-	for _, count := range k.entries {
+	for _, count := range k.Entries {
 		n.entries += float64(count)
 	}
 	n.relays = of(cross.EntryRelay)

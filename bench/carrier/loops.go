@@ -5,13 +5,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/bench/virtual"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
 // localLoop makes a name, looks up a name of a command under way, removes the name, and so on.
 type localLoop struct {
-	*client
+	*virtual.Client
 	run       *cutRun
 	partition uint16
 	count     int
@@ -22,36 +23,36 @@ type localLoop struct {
 const localKinds = 3
 
 func (l *localLoop) next() {
-	kind, began := l.count%localKinds, l.now
+	kind, began := l.count%localKinds, l.Now
 	name := fmt.Sprintf("local%d", l.count/localKinds)
 	l.count++
-	then := func(a answer) {
+	then := func(a virtual.Answer) {
 		switch {
-		case a.unknown:
-			l.err = fmt.Errorf("local operation in %s: no answer", l.region)
+		case a.Unknown:
+			l.Err = fmt.Errorf("local operation in %s: no answer", l.Region)
 			return
-		case began >= l.run.begin-beforeCut && l.now < l.run.begin-2*begunIn*l.farthest():
-			l.before[kind] = append(l.before[kind], a.took)
-		case l.now >= l.run.begin && began < l.run.end:
-			l.during[kind] = append(l.during[kind], a.took)
+		case began >= l.run.begin-beforeCut && l.Now < l.run.begin-2*begunIn*farthest(l.Cluster):
+			l.before[kind] = append(l.before[kind], a.Took)
+		case l.Now >= l.run.begin && began < l.run.end:
+			l.during[kind] = append(l.during[kind], a.Took)
 		}
-		if l.now < l.run.end {
-			l.schedule(l.now+10*time.Millisecond, l.next)
+		if l.Now < l.run.end {
+			l.Schedule(l.Now+10*time.Millisecond, l.next)
 		}
 	}
 	switch kind {
 	case 0:
-		l.update(time.Minute, mknod(l.partition, name), []uint16{l.partition}, then)
+		l.Update(time.Minute, virtual.Mknod(l.partition, name), []uint16{l.partition}, then)
 	case 1:
 		moved := l.run.flights[l.count%len(l.run.flights)].name
-		l.query(l.partition, meta.Command{Op: meta.OpLookup, Ino: root(l.partition), Name: moved}, then)
+		l.Query(l.partition, meta.Command{Op: meta.OpLookup, Ino: virtual.Root(l.partition), Name: moved}, then)
 	default:
-		l.update(time.Minute, unlink(l.partition, name), []uint16{l.partition}, then)
+		l.Update(time.Minute, virtual.Unlink(l.partition, name), []uint16{l.partition}, then)
 	}
 }
 
 func (l *localLoop) row(carrier string) Local {
-	row := Local{Carrier: carrier, Region: l.region}
+	row := Local{Carrier: carrier, Region: l.Region}
 	for kind := range localKinds {
 		usual := percentile(l.before[kind], 50)
 		row.P50 = max(row.P50, usual)
@@ -69,7 +70,7 @@ func (l *localLoop) row(carrier string) Local {
 
 // classLoop links a file into another partition, again and again.
 type classLoop struct {
-	*client
+	*virtual.Client
 	run     *cutRun
 	parties []uint16
 	file    posix.Ino
@@ -80,15 +81,15 @@ type classLoop struct {
 
 func (l *classLoop) next() {
 	l.count++
-	name := fmt.Sprintf("link%d.%d", l.session, l.count)
-	l.update(5*time.Second, linkIn(l.file, l.parties[1], name), l.parties, func(a answer) {
-		if !a.unknown && a.Code == posix.OK {
-			l.commits = append(l.commits, l.now)
-			if l.now < l.run.begin {
-				l.before = append(l.before, a.took)
+	name := fmt.Sprintf("link%d.%d", l.Session, l.count)
+	l.Update(5*time.Second, virtual.LinkIn(l.file, l.parties[1], name), l.parties, func(a virtual.Answer) {
+		if !a.Unknown && a.Code == posix.OK {
+			l.commits = append(l.commits, l.Now)
+			if l.Now < l.run.begin {
+				l.before = append(l.before, a.Took)
 			}
 		}
-		if l.now < l.run.end+afterCut {
+		if l.Now < l.run.end+afterCut {
 			l.next()
 		}
 	})
@@ -97,10 +98,10 @@ func (l *classLoop) next() {
 func (l *classLoop) row(carrier string) Class {
 	row := Class{Carrier: carrier, Severed: slices.Contains(l.parties, off), P50: percentile(l.before, 50)}
 	for _, p := range l.parties {
-		if p == global {
+		if p == virtual.Global {
 			row.Parties = append(row.Parties, "/")
 		} else {
-			row.Parties = append(row.Parties, l.regions[p-1])
+			row.Parties = append(row.Parties, l.Regions[p-1])
 		}
 	}
 	start := l.run.begin - beforeCut

@@ -11,6 +11,7 @@ import (
 
 	"github.com/globalfs/globalfs/bench/figures"
 	"github.com/globalfs/globalfs/bench/results"
+	"github.com/globalfs/globalfs/bench/virtual"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -28,7 +29,7 @@ type table struct {
 // WriteTable writes the report for people.
 func (r *Report) WriteTable(out io.Writer) error {
 	fmt.Fprintf(out, "Regions %s, virtual time, seed %d. A link has the delay of its regions, and %v within a region, up to %.0f%% more.\n",
-		strings.Join(r.Setup.Regions, ", "), r.Setup.Seed, insideDelay, 100*jitter)
+		strings.Join(r.Setup.Regions, ", "), r.Setup.Seed, virtual.InsideDelay, 100*virtual.Jitter)
 	for _, t := range []table{r.latencyTable(), r.contentionTable(), r.heldTable(), r.callersTable(), r.localTable(), r.classTable(), r.costTable()} {
 		if t.rows == 0 {
 			continue
@@ -164,7 +165,7 @@ func (r *Report) figure() *figures.Figure {
 			beforeCut.Seconds(), beforeCut.Seconds()+r.Setup.Cut),
 		X: figures.Axis{Label: "time (s)"}, Y: figures.Axis{Label: "commits in a second"},
 	}
-	for style, carrier := range Carriers() {
+	for style, carrier := range virtual.Carriers() {
 		var sum []float64
 		for _, c := range r.Classes {
 			if c.Carrier != carrier.Name || c.Severed {

@@ -35,8 +35,8 @@ type Config struct {
 	Clients     []int         // in a closed loop; each number is measured
 	Duration    time.Duration // of each measurement in each round
 	Rounds      int
-	Profile     string   // directory for CPU profiles of one create; empty: no profiles
-	Mount       []string // flags of the mounts of processes
+	Sync        bool   // the mounts order each change before they answer, as the thesis' clients do
+	Profile     string // directory for CPU profiles of one create; empty: no profiles
 	Progress    func(string)
 }
 

@@ -59,6 +59,10 @@ func (c *Config) start(ctx context.Context, setting string) (_ *stage, err error
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, err
 	}
+	var flags []string // of the mounts
+	if c.Sync {
+		flags = []string{"--sync"}
+	}
 	switch setting {
 	case Embedded:
 		err = s.embedded(ctx, cfg)
@@ -67,15 +71,15 @@ func (c *Config) start(ctx context.Context, setting string) (_ *stage, err error
 	case EmbeddedWAN:
 		err = s.embedded(ctx, cfg, "--wan")
 	case Loopback:
-		err = s.processes(ctx, cfg, c.Mount)
+		err = s.processes(ctx, cfg, flags...)
 	case LoopbackSync:
 		cfg.Durability = "sync"
-		err = s.processes(ctx, cfg, c.Mount)
+		err = s.processes(ctx, cfg, flags...)
 	case Lab:
 		if err := s.laboratory(&cfg); err != nil {
 			return nil, err
 		}
-		err = s.processes(ctx, cfg, c.Mount)
+		err = s.processes(ctx, cfg, flags...)
 	}
 	if err != nil {
 		return nil, err
@@ -112,9 +116,9 @@ func (s *stage) laboratory(cfg *cluster.Config) (err error) {
 
 func mountHost(r topology.Region) string { return "mount-" + string(r) }
 
-// processes starts a cluster and a mount in each region. Without delays all regions are alike, and only the
-// first is measured.
-func (s *stage) processes(ctx context.Context, cfg cluster.Config, flags []string) error {
+// processes starts a cluster and a mount in each region, with flags. Without delays all regions are alike,
+// and only the first is measured.
+func (s *stage) processes(ctx context.Context, cfg cluster.Config, flags ...string) error {
 	c, err := cluster.Start(ctx, cfg)
 	if err != nil {
 		return err

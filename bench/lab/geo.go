@@ -21,7 +21,6 @@ type geoFlags struct {
 	config  geo.Config
 	regions []string
 	dir     string
-	mount   []string
 	output  command.Output
 	out     string
 }
@@ -64,9 +63,9 @@ costs each process where.`,
 	flags.IntSliceVar(&c.Clients, "clients", c.Clients, "numbers of clients, each a measurement of its own")
 	flags.DurationVar(&c.Duration, "duration", c.Duration, "of each measurement in each round")
 	flags.IntVar(&c.Rounds, "rounds", c.Rounds, "in which the settings take turns")
+	flags.BoolVar(&c.Sync, "sync", false, "the mounts of processes order each change before they answer, as the thesis' clients do")
 	flags.StringVar(&c.Program, "globalfs", "", "the globalfs program (default: that beside this program, or in PATH)")
 	flags.StringVar(&c.Etcd, "etcd", "", "the etcd program (default: that in PATH, or what deploy/deps.sh has fetched)")
-	flags.StringSliceVar(&f.mount, "mount-options", nil, "options of the mounts of processes, as after 'globalfs mount -o', such as delegate=none")
 	flags.StringVar(&c.Profile, "profile", "", "directory for CPU profiles of all processes while files are created")
 	flags.StringVar(&f.dir, "data-dir", "", "where the clusters keep their data, deleted at the end (default: a temporary directory)")
 	f.output.Register(cmd)
@@ -107,9 +106,6 @@ standard input, and prints its latencies as JSON.`,
 // prepare checks the flags and completes the configuration.
 func (f *geoFlags) prepare() (err error) {
 	c := &f.config
-	for _, o := range f.mount {
-		c.Mount = append(c.Mount, "-o", o)
-	}
 	c.Regions = nil
 	for _, r := range f.regions {
 		c.Regions = append(c.Regions, topology.Region(r))

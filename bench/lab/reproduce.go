@@ -19,7 +19,7 @@ func newReproduce() *cobra.Command {
 figure and table: report.md and index.html in the directory of --out, beside the tables and figures of each paper.
 
 A paper that has ended is kept: after an interruption the same command goes on with the next paper. A new version of the program, or
---quick, measures all papers again. Everything takes about 20 minutes, with --quick one or two.`,
+--quick, measures all papers again. Everything takes about half an hour, with --quick one or two minutes.`,
 		Example: `  globalfs-lab reproduce --out reproduced
   globalfs-lab reproduce --paper tram --paper heron --quick --out /tmp/quick`,
 		Args: command.NoArguments,
@@ -40,6 +40,7 @@ A paper that has ended is kept: after an interruption the same command goes on w
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.Papers, "paper", nil, "papers to reproduce: "+strings.Join(reproduce.Names(), ", ")+" (default all)")
+	flags.StringSliceVar(&o.Compiled, "compiled", nil, "mount.json of 'globalfs-lab mount -- --measures untar,configure,make ... --out DIR' for Table 3.3 of the thesis, as bc=FILE or httpd=FILE")
 	flags.BoolVar(&o.Quick, "quick", false, "short runs, which show shapes and no numbers")
 	flags.StringVar(&o.Dir, "out", o.Dir, "directory of the report")
 	output.Register(cmd)

@@ -31,6 +31,7 @@ Exit codes: 0 done, 1 failed, 3 a value is wrong, 128 the command line does not 
 variable, such as GLOBALFS_LAB_DURATION for --duration.`,
 		Example: `  globalfs-lab multicast --quick
   globalfs-lab cross --quick
+  globalfs-lab micro --quick
   globalfs-lab tram --quick
   globalfs-lab fabric --providers shm
   globalfs-lab batching --quick
@@ -43,7 +44,7 @@ variable, such as GLOBALFS_LAB_DURATION for --duration.`,
   globalfs-lab geo --settings embedded,loopback --clients 1 --duration 500ms`,
 	}
 	command.Prepare(root)
-	root.AddCommand(newMulticast(), newCross(), newTram(), newFabric(), newHeron(), newPacking(), newReproduce(), newBatching(), newProcesses(), newGeo(), newMount(), newGrowth())
+	root.AddCommand(newMulticast(), newCross(), newMicro(), newTram(), newFabric(), newHeron(), newPacking(), newReproduce(), newBatching(), newProcesses(), newGeo(), newMount(), newGrowth())
 	return root
 }
 

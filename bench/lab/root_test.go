@@ -56,6 +56,9 @@ func TestWrongInput(t *testing.T) {
 		"outstanding": {[]string{"multicast", "--outstanding", "0"}, command.ExitInput, "give numbers above 0"},
 		"output":      {[]string{"multicast", "-o", "xml"}, command.ExitInput, "give table or json"},
 
+		"sizes":    {[]string{"micro", "--sizes", "10"}, command.ExitInput, "10 regions: give 1 to 9"},
+		"compiled": {[]string{"reproduce", "--compiled", "gcc=x"}, command.ExitInput, "give bc=FILE or httpd=FILE"},
+
 		"carrier":    {[]string{"cross", "--carriers", "pigeon"}, command.ExitInput, "give some of classes, one-order, direct"},
 		"experiment": {[]string{"cross", "--experiments", "love"}, command.ExitInput, "give some of latency, contention, cut, cost"},
 		"regions":    {[]string{"cross", "--regions", "a,b"}, command.ExitInput, "give three"},

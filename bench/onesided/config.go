@@ -41,7 +41,7 @@ type Config struct {
 // Default has the prices of an RDMA network of 56 Gbit/s.
 func Default() Config {
 	return Config{
-		Shapes: shapeNames(), Beside: []string{"primcast", "fastcast"}, Destinations: []int{1, 2, 4, 8}, Outstanding: []int{1, 16},
+		Shapes: shapeNames(), Beside: []string{"primcast", "fastcast", "byzcast"}, Destinations: []int{1, 2, 4, 8}, Outstanding: []int{1, 16},
 		Warmup: 500 * time.Microsecond, Window: 2 * time.Millisecond, Seed: 1, Payload: 64,
 		Cost: Cost{
 			Step: 300 * time.Nanosecond, Op: 100 * time.Nanosecond,

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/globalfs/globalfs/bench/baseline/byzcast"
 	"github.com/globalfs/globalfs/bench/baseline/classic"
 	"github.com/globalfs/globalfs/bench/baseline/fastcast"
 	"github.com/globalfs/globalfs/bench/baseline/multiring"
@@ -96,6 +97,12 @@ func Protocols() []Protocol {
 			Name: "classic", Title: "Skeen over Paxos",
 			New: func(s *setting) (multicast.Core, error) {
 				return classic.New(paxos.Config{Self: s.self, Groups: s.groups})
+			},
+		},
+		{
+			Name: "byzcast", Title: "ByzCast, crash-tolerant groups",
+			New: func(s *setting) (multicast.Core, error) {
+				return byzcast.New(byzcast.Config{Self: s.self, Groups: s.groups})
 			},
 		},
 		{Name: "multiring", Title: "Multi-Ring Paxos", New: newMultiRing},

@@ -57,7 +57,8 @@ type Options struct {
 	Papers   []string // none: all
 	Quick    bool     // short runs, which show shapes and no numbers
 	Dir      string
-	Version  string // of the program: a part of another version is made anew
+	Compiled []string // measurements of Table 3.3: bc=FILE, httpd=FILE
+	Version  string   // of the program: a part of another version is made anew
 	Progress func(what string)
 }
 
@@ -75,7 +76,7 @@ type job struct {
 }
 
 func papers() []paper {
-	return []paper{primcastPaper(), tramPaper(), heronPaper(), batchingPaper(), packingPaper()}
+	return []paper{globalfsPaper(), primcastPaper(), tramPaper(), heronPaper(), batchingPaper(), packingPaper()}
 }
 
 // Names gives the papers that can be reproduced.
@@ -96,7 +97,7 @@ func (o *Options) Validate() error {
 	if o.Dir == "" {
 		return errors.New("no directory for the report: give one")
 	}
-	return nil
+	return o.validateCompiled()
 }
 
 // Run reproduces the papers one after the other, and writes the report: report.md and index.html in the

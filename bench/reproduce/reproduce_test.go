@@ -29,7 +29,7 @@ func TestQuick(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{
-		"primcast: Figure 4.2, throughput", "primcast: Figure 4.5, median", "tram: Figures 6 to 8, breadth",
+		"globalfs: Figure 3.4, global reads", "primcast: Figure 4.2, throughput", "primcast: Figure 4.5, median", "tram: Figure 9, message passing", "tram: Figures 6 to 8, breadth",
 		"heron: Figure 6, coordination", "heron: Table I, share", "packing: Figure 1, long bursts",
 	}, differ)
 	for _, name := range []string{"report.md", "index.html"} {
@@ -66,12 +66,29 @@ func TestInterrupted(t *testing.T) {
 
 // TestOptions: a wrong option is named.
 func TestOptions(t *testing.T) {
-	require.ErrorContains(t, (&Options{Dir: "x", Papers: []string{"paxos"}}).Validate(), "primcast, tram, heron, batching, packing")
+	require.ErrorContains(t, (&Options{Dir: "x", Papers: []string{"paxos"}}).Validate(), "globalfs, primcast, tram, heron, batching, packing")
 	require.Error(t, (&Options{}).Validate())
+	require.ErrorContains(t, (&Options{Dir: "x", Compiled: []string{"gcc=x"}}).Validate(), "give bc=FILE or httpd=FILE")
 	_, err := readPart(filepath.Join("testdata", "none.json"))
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "findings.json")
 	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
 	_, err = readPart(file)
 	require.ErrorContains(t, err, "delete the file")
+}
+
+// TestCompilations: a measurement on processes gives a finding for each program.
+func TestCompilations(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mount.json")
+	rows := `[{"measure": "make", "directory": "loopback", "seconds": 10}, {"measure": "make", "directory": "globalfs", "seconds": 12},
+		{"measure": "make", "directory": "disk", "seconds": 6}, {"measure": "untar", "directory": "loopback", "seconds": 1},
+		{"measure": "untar", "directory": "globalfs", "seconds": 3}, {"measure": "untar", "directory": "disk", "seconds": 1}]`
+	require.NoError(t, os.WriteFile(file, []byte(rows), 0o600))
+	j := &job{Options: &Options{Compiled: []string{"bc=" + file}}, part: &Part{}}
+	require.NoError(t, j.compilations())
+	require.Len(t, j.part.Findings, 2)
+	require.Equal(t, Differs, j.part.Findings[0].Verdict)
+	require.NotEmpty(t, j.part.Findings[0].Why)
+	require.Equal(t, Confirmed, j.part.Findings[1].Verdict)
+	require.Contains(t, j.part.Findings[1].Ours, "1.20 times loopback FUSE, 2.00 times the local disk")
 }

@@ -2,7 +2,8 @@
 # Compares regions with 1, 2 and 4 partitions: bench/shards/measure.sh GLOBALFS ETCD [FILES]
 #
 # Eight clients create empty files in a directory each. Three clusters run beside each other, of three servers with
-# three replicas of each partition, without certificates, in a network namespace of their own; 'globalfs bench mount'
+# three replicas of each partition, without certificates, in a network namespace of their own; mounts hold no
+# directories, so that each creation is ordered; 'globalfs bench mount'
 # lets them take turns. It needs root and /dev/fuse, and an idle machine.
 set -euo pipefail
 globalfs="$(realpath "$1")" etcd="$(realpath "$2")" files="${3:-4000}"
@@ -23,7 +24,7 @@ for partitions in 1 2 4; do
 		"$globalfs" server "region$letter" --config "cluster$partitions.yaml" >"server-$partitions$letter.log" 2>&1 &
 	done
 	"$globalfs" status --config "cluster$partitions.yaml" --wait 3m >/dev/null
-	"$globalfs" mount --certs none "127.0.0.1:7${partitions}20" "mnt$partitions" >mount.log 2>&1
+	"$globalfs" mount --certs none --delegate none "127.0.0.1:7${partitions}20" "mnt$partitions" >mount.log 2>&1
 	mkdir "mnt$partitions/region/bench"
 done
 echo "partitions 1, 2 and 4; $files files, 8 clients, three servers each, on $(nproc) cores; load before: $(cut -d' ' -f1-3 /proc/loadavg)"

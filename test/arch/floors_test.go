@@ -110,6 +110,7 @@ var floors = map[string]int{
 	"internal/bench":  8,
 	"bench/figures":   8,
 	"bench/results":   8,
+	"bench/virtual":   8,
 
 	"internal/bench/compare": 9,
 
@@ -119,6 +120,7 @@ var floors = map[string]int{
 	"internal/dev":     10,
 	"bench/batching":   9,
 	"bench/carrier":    9,
+	"bench/micro":      9,
 	"bench/geo":        9,
 	"bench/ordering":   9,
 	"bench/packing":    9,

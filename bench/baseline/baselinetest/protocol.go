@@ -28,6 +28,8 @@ type Protocol struct {
 	Sizes []int
 	// NotGenuine says that processes outside a message's destinations take part (T 4.1).
 	NotGenuine bool
+	// NoTimestamps says that final timestamps are places in the order of a group, and differ between groups.
+	NoTimestamps bool
 	// Steps bound the latency; nil: the protocol's own test does.
 	Steps []Steps
 	Loop  Limits

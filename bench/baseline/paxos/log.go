@@ -110,3 +110,6 @@ func (l *Log) Next() []byte {
 	}
 	return l.learned
 }
+
+// Waiting is the number of instances that are accepted here and not learned.
+func (l *Log) Waiting() int { return len(l.waiting) - l.head }

@@ -1,4 +1,4 @@
-package carrier
+package virtual
 
 import (
 	"fmt"
@@ -15,27 +15,28 @@ import (
 const epoch = int64(1_700_000_000) * int64(time.Second)
 
 const (
-	// insideDelay is the one-way delay between datacenters of a region, and between a client and a replica in
+	// InsideDelay is the one-way delay between datacenters of a region, and between a client and a replica in
 	// its region.
-	insideDelay = 250 * time.Microsecond
-	// jitter is the largest fraction by which a frame or a call takes longer.
-	jitter = 0.02
+	InsideDelay = 250 * time.Microsecond
+	// Jitter is the largest fraction by which a frame or a call takes longer.
+	Jitter = 0.02
 	// shortestWake lets time pass for a node that requests a step at once.
 	shortestWake = time.Microsecond
 )
 
-// network is nodes, the links between them, and the calls of clients, in virtual time. It has one owner.
-type network struct {
-	rng      *rand.Rand
-	now      time.Duration
+// Network is nodes, the links between them, and the calls of clients, in virtual time. It has one owner.
+type Network struct {
+	Random   *rand.Rand
+	Now      time.Duration
 	seq      uint64 // of the last event scheduled
 	queue    heap.Heap[event]
 	machines map[multicast.ProcessID]*machine
 	ids      []multicast.ProcessID // of machines, ascending
 	cut      topology.Region       // the separated region; "": none
-	traffic  Traffic
-	token    uint64 // of the last call
-	err      error  // the first failure of a node
+	Traffic  Traffic
+	Err      error   // the first failure of a node
+	token    uint64  // of the last call
+	prices   *Prices // nil: computing takes no time
 }
 
 // Traffic is the traffic between processes.
@@ -61,54 +62,54 @@ func (e event) Before(other event) bool {
 // Moved implements heap.Item.
 func (event) Moved(int) {}
 
-func newNetwork(seed uint64) *network {
-	return &network{rng: rand.New(rand.NewPCG(seed, 0x6361727269657273)), machines: map[multicast.ProcessID]*machine{}}
+func newNetwork(seed uint64) *Network {
+	return &Network{Random: rand.New(rand.NewPCG(seed, 0x6361727269657273)), machines: map[multicast.ProcessID]*machine{}}
 }
 
-// schedule schedules f for a time that is not past.
-func (n *network) schedule(at time.Duration, f func()) {
+// Schedule schedules f for a time that is not past.
+func (n *Network) Schedule(at time.Duration, f func()) {
 	n.seq++
 	n.queue.Push(event{at: at, seq: n.seq, what: f})
 }
 
-// run processes the events up to a time, or until done reports true.
-func (n *network) run(until time.Duration, done func() bool) {
-	for n.err == nil && !done() {
+// Run processes the events up to a time, or until done reports true.
+func (n *Network) Run(until time.Duration, done func() bool) {
+	for n.Err == nil && !done() {
 		if len(n.queue) == 0 || n.queue[0].at > until {
-			n.now = until
+			n.Now = until
 			return
 		}
 		e := n.queue.Pop()
-		n.now = e.at
+		n.Now = e.at
 		e.what()
 	}
 }
 
-// pass advances the time.
-func (n *network) pass(d time.Duration) { n.run(n.now+d, func() bool { return false }) }
+// Pass advances the time.
+func (n *Network) Pass(d time.Duration) { n.Run(n.Now+d, func() bool { return false }) }
 
-// delay draws the time from one region to another.
-func (n *network) delay(a, b topology.Region) time.Duration {
-	d := insideDelay
+// Delay draws the time from one region to another.
+func (n *Network) Delay(a, b topology.Region) time.Duration {
+	d := InsideDelay
 	if a != b {
 		d = topology.Delay(a, b)
 	}
-	return d + time.Duration(jitter*n.rng.Float64()*float64(d))
+	return d + time.Duration(Jitter*n.Random.Float64()*float64(d))
 }
 
 // isCut reports whether nothing passes between two regions.
-func (n *network) isCut(a, b topology.Region) bool {
+func (n *Network) isCut(a, b topology.Region) bool {
 	return n.cut != "" && a != b && (a == n.cut || b == n.cut)
 }
 
-// cutOff cuts a region off: frames on their way are lost.
-func (n *network) cutOff(region topology.Region) {
+// CutOff cuts a region off: frames on their way are lost.
+func (n *Network) CutOff(region topology.Region) {
 	n.cut = region
 	n.acrossCut(func(from, to *machine) { from.link(to.id).era++ })
 }
 
-// mend ends the cut: both ends of each link across it get its new start.
-func (n *network) mend() {
+// Mend ends the cut: both ends of each link across it get its new start.
+func (n *Network) Mend() {
 	n.acrossCut(func(from, to *machine) {
 		*from.link(to.id) = link{era: from.link(to.id).era + 1}
 		to.receive(multicast.Frame{Peer: from.id})
@@ -116,7 +117,7 @@ func (n *network) mend() {
 	n.cut = ""
 }
 
-func (n *network) acrossCut(do func(from, to *machine)) {
+func (n *Network) acrossCut(do func(from, to *machine)) {
 	for _, a := range n.ids {
 		for _, b := range n.ids {
 			if from, to := n.machines[a], n.machines[b]; n.isCut(from.region, to.region) {
@@ -128,7 +129,7 @@ func (n *network) acrossCut(do func(from, to *machine)) {
 
 // call sends a request from a region to a process. done is called once: with the reply, or with nil at the
 // end of the patience.
-func (n *network) call(from topology.Region, to multicast.ProcessID, data []byte, patience time.Duration, done func(reply []byte)) {
+func (n *Network) call(from topology.Region, to multicast.ProcessID, data []byte, patience time.Duration, done func(reply []byte)) {
 	n.token++
 	token, over, m := n.token, false, n.machines[to]
 	finish := func(reply []byte) {
@@ -137,11 +138,11 @@ func (n *network) call(from topology.Region, to multicast.ProcessID, data []byte
 			done(reply)
 		}
 	}
-	n.schedule(n.now+patience, func() { finish(nil) })
+	n.Schedule(n.Now+patience, func() { finish(nil) })
 	if n.isCut(from, m.region) {
 		return
 	}
-	n.schedule(n.now+n.delay(from, m.region), func() {
+	n.Schedule(n.Now+n.Delay(from, m.region), func() {
 		if n.isCut(from, m.region) {
 			return
 		}
@@ -149,23 +150,23 @@ func (n *network) call(from topology.Region, to multicast.ProcessID, data []byte
 			if n.isCut(from, m.region) {
 				return
 			}
-			n.schedule(n.now+n.delay(m.region, from), func() {
+			n.Schedule(n.Now+n.Delay(m.region, from), func() {
 				if !n.isCut(from, m.region) {
 					finish(reply)
 				}
 			})
 		}
-		m.input.Requests = append(m.input.Requests, turn.Call{Token: token, Data: data})
-		m.wake()
+		m.request(turn.Call{Token: token, Data: data})
 	})
 }
 
 // machine is one process.
 type machine struct {
-	net     *network
+	net     *Network
 	id      multicast.ProcessID
 	region  topology.Region
 	node    turn.Node
+	host    *Host                  // nil: computing takes no time
 	observe func(out *turn.Output) // is called with each step's output before it is applied; may be nil
 
 	links    map[multicast.ProcessID]*link // to others
@@ -182,9 +183,9 @@ type link struct {
 }
 
 // add adds a process. Its links start at once.
-func (n *network) add(id multicast.ProcessID, region topology.Region, node turn.Node) *machine {
+func (n *Network) add(id multicast.ProcessID, region topology.Region, node turn.Node, host *Host) *machine {
 	m := &machine{
-		net: n, id: id, region: region, node: node,
+		net: n, id: id, region: region, node: node, host: host,
 		links: map[multicast.ProcessID]*link{}, calls: map[uint64]func([]byte){},
 	}
 	for _, other := range n.ids {
@@ -209,33 +210,94 @@ func (m *machine) receive(f multicast.Frame) {
 	m.wake()
 }
 
+// request takes a call. On a host the work for it comes before the step, which other calls may share.
+func (m *machine) request(c turn.Call) {
+	take := func() {
+		m.input.Requests = append(m.input.Requests, c)
+		m.wake()
+	}
+	if m.host == nil {
+		take()
+	} else {
+		m.host.Spend(m.net.prices.Request, take)
+	}
+}
+
 // wake schedules a step at this time unless there is one, so that simultaneous inputs are taken together.
 func (m *machine) wake() {
 	if !m.stepping {
 		m.stepping = true
-		m.net.schedule(m.net.now, m.step)
+		if m.host == nil {
+			m.net.Schedule(m.net.Now, m.step)
+		} else {
+			m.compete(m.net.prices.Wake)
+		}
 	}
 }
 
 // step takes one step. Its output leaves at once.
 func (m *machine) step() {
+	out, replies := m.turn()
+	m.leave(out, replies)
+}
+
+// compete takes a step on a processor of the host. The output leaves at the end of the step, which is
+// followed by another one if input has arrived meanwhile.
+func (m *machine) compete(wake time.Duration) {
+	var out *turn.Output
+	var replies []turn.Call
+	m.host.do(work{
+		begin: func() time.Duration {
+			p := m.net.prices
+			price := wake + time.Duration(m.foreign(m.input.Frames))*p.Frame
+			out, replies = m.turn()
+			m.stepping = true
+			return price + time.Duration(m.foreign(out.Frames))*p.Frame + time.Duration(len(out.Deliveries))*p.Apply
+		},
+		end: func() {
+			m.stepping = false
+			m.leave(out, replies)
+			if len(m.input.Frames)+len(m.input.Requests) > 0 && !m.stepping {
+				m.stepping = true
+				m.compete(0)
+			}
+		},
+	})
+}
+
+// foreign counts the frames that cross a network.
+func (m *machine) foreign(frames []multicast.Frame) (count int) {
+	for i := range frames {
+		if frames[i].Peer != m.id && len(frames[i].Data) > 0 {
+			count++
+		}
+	}
+	return count
+}
+
+// turn takes the input, and returns the output of the step and the replies of its deliveries.
+func (m *machine) turn() (*turn.Output, []turn.Call) {
 	n := m.net
-	in, out := m.input, turn.Output{}
+	in, out := m.input, &turn.Output{}
 	m.input, m.stepping, m.wakeAt = turn.Input{}, false, 0
-	in.Now = multicast.Instant{Mono: n.now, Wall: epoch + int64(n.now)}
-	m.node.Step(&in, &out)
+	in.Now = multicast.Instant{Mono: n.Now, Wall: epoch + int64(n.Now)}
+	m.node.Step(&in, out)
+	replies, err := m.node.Apply(out)
+	if err != nil {
+		n.Err = fmt.Errorf("process %d at %v: %w", m.id, n.Now, err)
+	}
+	return out, replies
+}
+
+// leave sends the output of a step.
+func (m *machine) leave(out *turn.Output, replies []turn.Call) {
 	for _, f := range out.Frames {
 		m.send(f)
 	}
 	m.answer(out.Replies)
 	m.answer(out.Persisted)
 	if m.observe != nil {
-		m.observe(&out)
-	}
-	replies, err := m.node.Apply(&out)
-	if err != nil {
-		n.err = fmt.Errorf("process %d at %v: %w", m.id, n.now, err)
-		return
+		m.observe(out)
 	}
 	m.answer(replies)
 	m.wakeBy(out.Wake)
@@ -247,22 +309,22 @@ func (m *machine) send(f multicast.Frame) {
 	n, to := m.net, m.net.machines[f.Peer]
 	arrived := multicast.Frame{Peer: m.id, Data: f.Data}
 	if to == m {
-		n.schedule(n.now, func() { m.receive(arrived) })
+		n.Schedule(n.Now, func() { m.receive(arrived) })
 		return
 	}
-	n.traffic.Frames++
-	n.traffic.Bytes += len(f.Data)
+	n.Traffic.Frames++
+	n.Traffic.Bytes += len(f.Data)
 	if m.region != to.region {
-		n.traffic.WideFrames++
-		n.traffic.WideBytes += len(f.Data)
+		n.Traffic.WideFrames++
+		n.Traffic.WideBytes += len(f.Data)
 	}
 	if n.isCut(m.region, to.region) {
 		return
 	}
 	l := m.link(f.Peer)
-	l.last = max(l.last, n.now+n.delay(m.region, to.region))
+	l.last = max(l.last, n.Now+n.Delay(m.region, to.region))
 	era := l.era
-	n.schedule(l.last, func() {
+	n.Schedule(l.last, func() {
 		if l.era == era {
 			to.receive(arrived)
 		}
@@ -283,9 +345,9 @@ func (m *machine) wakeBy(at time.Duration) {
 	if at == 0 || m.wakeAt != 0 && m.wakeAt <= at {
 		return
 	}
-	at = max(at, m.net.now+shortestWake)
+	at = max(at, m.net.Now+shortestWake)
 	m.wakeAt = at
-	m.net.schedule(at, func() {
+	m.net.Schedule(at, func() {
 		if m.wakeAt == at {
 			m.wake()
 		}

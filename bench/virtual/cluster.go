@@ -1,4 +1,4 @@
-package carrier
+package virtual
 
 import (
 	"bytes"
@@ -69,37 +69,60 @@ func (m *metered) Class(dest []multicast.GroupID, id multicast.MessageID) multic
 	return m.class(dest, id)
 }
 
-// global is the partition with a replica in each region. The partition of the region with index i has number
-// i+1.
-const global = 0
+// Global is the partition with a replica in each region. The region with index i has the partitions from
+// i*Shards+1 on.
+const Global = 0
 
 // members is the number of replicas of a region's partition.
 const members = 3
 
-// cluster is replicas on a network, with counts of the messages and entries that they order.
-type cluster struct {
-	*network
-	regions  []topology.Region
-	groups   []multicast.Group
+// Cluster is replicas on a network, with counts of the messages and entries that they order.
+type Cluster struct {
+	*Network
+	Regions  []topology.Region
+	Groups   []multicast.Group
+	Messages int                // proposed in the order between partitions
+	Entries  map[order.Kind]int // of own orders, each counted once
+	Servers  [][]*Host          // by region; none without prices
+	shards   int                // of a region
 	stores   map[multicast.ProcessID]*kv.Store
-	messages int                // proposed in the order between partitions
-	entries  map[order.Kind]int // of own orders, each counted once
-	session  uint64             // of the newest client
+	session  uint64 // of the newest client
 }
 
-// newCluster starts a cluster with a carrier.
-func newCluster(c *Carrier, regions []topology.Region, seed uint64) (*cluster, error) {
-	k := &cluster{
-		network: newNetwork(seed), regions: regions, stores: map[multicast.ProcessID]*kv.Store{}, entries: map[order.Kind]int{},
+// processors is the number of processors of a server: the thesis has two.
+const processors = 2
+
+// Config of a cluster.
+type Config struct {
+	Carrier *Carrier
+	Regions []topology.Region
+	Shards  int // partitions of a region; 0: one
+	Seed    uint64
+	Prices  *Prices // nil: computing takes no time
+}
+
+// New starts a cluster.
+func New(c Config) (*Cluster, error) {
+	k := &Cluster{
+		Network: newNetwork(c.Seed), Regions: c.Regions, shards: max(1, c.Shards), stores: map[multicast.ProcessID]*kv.Store{}, Entries: map[order.Kind]int{},
+	}
+	if k.prices = c.Prices; c.Prices != nil {
+		for range c.Regions {
+			var servers []*Host
+			for range members {
+				servers = append(servers, k.NewHost(processors))
+			}
+			k.Servers = append(k.Servers, servers)
+		}
 	}
 	places := k.plan()
-	for p, g := range k.groups {
+	for p, g := range k.Groups {
 		for i, id := range g.Members {
-			node, err := k.boot(c, uint16(p), i, seed)
+			node, err := k.boot(c.Carrier, uint16(p), i, c.Seed)
 			if err != nil {
 				return nil, fmt.Errorf("partition %d, replica %d: %w", p, id, err)
 			}
-			m := k.add(id, places[id], node)
+			m := k.add(id, places[id], node, k.server(p, i))
 			if i == 0 {
 				m.observe = k.count
 			}
@@ -108,24 +131,40 @@ func newCluster(c *Carrier, regions []topology.Region, seed uint64) (*cluster, e
 	return k, nil
 }
 
+// server returns the host of the replica with an index of a partition. The leaders of a region's shards,
+// their first members, are spread over the servers; the one of a single shard is not beside the global
+// replica.
+func (k *Cluster) server(partition, index int) *Host {
+	switch {
+	case k.Servers == nil:
+		return nil
+	case partition == Global:
+		return k.Servers[index][members-1]
+	}
+	shard := (partition - 1) % k.shards
+	return k.Servers[(partition-1)/k.shards][(index+shard)%members]
+}
+
 // plan numbers the replicas, and returns their regions.
-func (k *cluster) plan() map[multicast.ProcessID]topology.Region {
+func (k *Cluster) plan() map[multicast.ProcessID]topology.Region {
 	places := map[multicast.ProcessID]topology.Region{}
 	add := func(g *multicast.Group, at topology.Region) {
 		id := multicast.ProcessID(len(places) + 1)
 		g.Members, places[id] = append(g.Members, id), at
 	}
-	first := multicast.Group{ID: global}
-	for _, r := range k.regions {
+	first := multicast.Group{ID: Global}
+	for _, r := range k.Regions {
 		add(&first, r)
 	}
-	k.groups = []multicast.Group{first}
-	for i, r := range k.regions {
-		g := multicast.Group{ID: multicast.GroupID(i + 1)}
-		for range members {
-			add(&g, r)
+	k.Groups = []multicast.Group{first}
+	for _, r := range k.Regions {
+		for range k.shards {
+			g := multicast.Group{ID: multicast.GroupID(len(k.Groups))}
+			for range members {
+				add(&g, r)
+			}
+			k.Groups = append(k.Groups, g)
 		}
-		k.groups = append(k.groups, g)
 	}
 	return places
 }
@@ -137,13 +176,13 @@ const lease = 24 * time.Hour
 var owner = posix.Cred{UID: 1000, GID: 1000}
 
 // boot makes the replica with an index of a partition.
-func (k *cluster) boot(c *Carrier, partition uint16, index int, seed uint64) (turn.Node, error) {
-	self := k.groups[partition].Members[index]
-	own, err := primcast.New(primcast.Config{Self: self, Groups: k.groups[partition : partition+1], Seed: seed, Retain: math.MaxInt})
+func (k *Cluster) boot(c *Carrier, partition uint16, index int, seed uint64) (turn.Node, error) {
+	self := k.Groups[partition].Members[index]
+	own, err := primcast.New(primcast.Config{Self: self, Groups: k.Groups[partition : partition+1], Seed: seed, Retain: math.MaxInt})
 	if err != nil {
 		return nil, err
 	}
-	between, err := c.core(self, k.groups, seed)
+	between, err := c.core(self, k.Groups, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -154,12 +193,12 @@ func (k *cluster) boot(c *Carrier, partition uint16, index int, seed uint64) (tu
 		return nil, err
 	}
 	return replica.New(replica.Config{
-		Partition: partition, Groups: k.groups, Self: self, Index: index, Incarnation: 1, Lease: lease,
-	}, own, &metered{Core: between, class: c.class, messages: &k.messages}, keys, machine)
+		Partition: partition, Groups: k.Groups, Self: self, Index: index, Incarnation: 1, Lease: lease,
+	}, own, &metered{Core: between, class: c.class, messages: &k.Messages}, keys, machine)
 }
 
 // count counts the entries of a partition's own order, at one of its replicas.
-func (k *cluster) count(out *turn.Output) {
+func (k *Cluster) count(out *turn.Output) {
 	for i := range out.Deliveries {
 		d := &out.Deliveries[i]
 		if order.IsBetween(d) {
@@ -167,23 +206,23 @@ func (k *cluster) count(out *turn.Output) {
 		}
 		e, err := order.DecodeEntry(d.Payload)
 		if err != nil {
-			k.err = err
+			k.Err = err
 			return
 		}
-		k.entries[e.Kind]++
+		k.Entries[e.Kind]++
 	}
 }
 
 // commandPrefix is the prefix of the keys of commands that are not forgotten (package cross).
 const commandPrefix = 0x43
 
-// verify compares the replicas of each partition, and the partitions, after all work has ended.
-func (k *cluster) verify() error {
-	if k.err != nil {
-		return k.err
+// Verify compares the replicas of each partition, and the partitions, after all work has ended.
+func (k *Cluster) Verify() error {
+	if k.Err != nil {
+		return k.Err
 	}
 	var all []meta.Keys
-	for p, g := range k.groups {
+	for p, g := range k.Groups {
 		first := k.stores[g.Members[0]]
 		all = append(all, first)
 		for key := range first.Scan([]byte{commandPrefix}, []byte{commandPrefix + 1}) {
@@ -214,5 +253,5 @@ func differ(a, b *kv.Store) []byte {
 	return key
 }
 
-// root is the root directory of a partition.
-func root(partition uint16) posix.Ino { return posix.MakeIno(partition, 1) }
+// Root is the root directory of a partition.
+func Root(partition uint16) posix.Ino { return posix.MakeIno(partition, 1) }
