@@ -345,3 +345,18 @@ func TestRedeliver(t *testing.T) {
 	require.Len(t, step(c, Input{}).Deliveries, 1)
 	require.EqualValues(t, 3, c.delivered.Final)
 }
+
+// TestFormerNodeAsks: a node whose seat another one has taken over leads no more, also if this process has
+// heard of the loss from a third one only (L6).
+func TestFormerNodeAsks(t *testing.T) {
+	c := rebornCore(t, 0, nil)
+	step(c, Input{})
+	losses := [maxMembers]uint32{1: 5}
+	c.memory[regionOf(noteRegion, 42)].Store(0, (&note{losses: losses}).encode())
+	c.memory[regionOf(noteRegion, 41)].Store(0, (&note{life: 4, ask: timestamp(2, 1)}).encode())
+	step(c, Input{})
+	require.NotEqual(t, timestamp(2, 1), c.promised)
+	c.memory[regionOf(noteRegion, 41)].Store(0, (&note{life: 5, ask: timestamp(2, 1)}).encode())
+	step(c, Input{})
+	require.Equal(t, timestamp(2, 1), c.promised)
+}
