@@ -31,8 +31,8 @@ type process struct {
 	started     time.Duration
 	node        turn.Node
 	endpoint    *fabricsim.Endpoint // nil: the network has no one-sided memory
-	input, last turn.Input // gathering for the next step; of the last one, for reuse
-	stepping    bool       // a step is scheduled
+	input, last turn.Input          // gathering for the next step; of the last one, for reuse
+	stepping    bool                // a step is scheduled
 	pausedUntil time.Duration
 	wakeAt      time.Duration // the earliest step that was asked for, 0: none
 	skew        time.Duration

@@ -25,7 +25,7 @@ type treeMemory struct {
 // hold.
 func TestTreeMemory(t *testing.T) {
 	reach := treeReach{}
-	seeds(t, 60, func(seed uint64) error {
+	seeds(t, 30, func(seed uint64) error {
 		return judgeMemory(treeRun(seed, treeSetup{memory: &treeMemory{}}), reach)
 	})
 	reach.require(t, treeMarks...)
@@ -35,7 +35,7 @@ func TestTreeMemory(t *testing.T) {
 // TestTreeMemoryAmnesia: replicas come back that do not know the last records of their logs for complete.
 func TestTreeMemoryAmnesia(t *testing.T) {
 	reach := treeReach{}
-	seeds(t, 30, func(seed uint64) error {
+	seeds(t, 16, func(seed uint64) error {
 		return judgeMemory(treeRun(seed, treeSetup{memory: &treeMemory{amnesia: 30}, change: oneByOne}), reach)
 	})
 	reach.require(t, memoryAmnesiac, memoryRevoked, renamedAcross)
@@ -45,7 +45,7 @@ func TestTreeMemoryAmnesia(t *testing.T) {
 // of another one.
 func TestTreeMemoryTransfers(t *testing.T) {
 	reach := treeReach{}
-	seeds(t, 30, func(seed uint64) error { return judgeMemory(treeRun(seed, memoryTransfers(seed)), reach) })
+	seeds(t, 16, func(seed uint64) error { return judgeMemory(treeRun(seed, memoryTransfers(seed)), reach) })
 	reach.require(t, tookOver, sessionExpired, renamedAcross, madeAlone)
 }
 
@@ -53,7 +53,7 @@ func TestTreeMemoryTransfers(t *testing.T) {
 // live on until they learn of it.
 func TestTreeMemoryReplaced(t *testing.T) {
 	reach := treeReach{}
-	seeds(t, 30, func(seed uint64) error {
+	seeds(t, 16, func(seed uint64) error {
 		setup := memoryTransfers(seed)
 		setup.losses, setup.alive = 6, seed%2 == 0
 		return judgeMemory(treeRun(seed, setup), reach)
@@ -64,7 +64,7 @@ func TestTreeMemoryReplaced(t *testing.T) {
 // TestTreeMemoryShards: two of the partitions are the shards of a region.
 func TestTreeMemoryShards(t *testing.T) {
 	reach := treeReach{}
-	seeds(t, 20, func(seed uint64) error {
+	seeds(t, 10, func(seed uint64) error {
 		return judgeMemory(treeRun(seed, treeSetup{shards: true, memory: &treeMemory{}}), reach)
 	})
 	reach.require(t, renamedAcross, movedAway, memoryRevoked)

@@ -19,8 +19,8 @@ type Config struct {
 	Delivered multicast.Position
 	// Amnesiac: the last records of earlier lives may be lost.
 	Amnesiac bool
-	// Slots of each ring, SlotSize bytes each, and Keep, CheckpointMin and SuspectAfter of package tram; 0: the
-	// defaults below.
+	// Slots of each ring, SlotSize bytes each, and Keep, CheckpointMin and SuspectAfter of package tram; 0:
+	// the defaults below.
 	Slots, SlotSize, Keep, CheckpointMin int
 	SuspectAfter                         time.Duration
 	Seed                                 uint64
@@ -76,8 +76,8 @@ func New(cfg Config) (*Core, error) {
 	return c, c.renew()
 }
 
-// renew makes the core of TRAM. The log of a process that has taken a seat over tells what the process knows;
-// without records the process knows nothing.
+// renew makes the core of TRAM. A process that has taken a seat over has the knowledge in its log;
+// without records it has none.
 func (c *Core) renew() (err error) {
 	at := c.seats.of(c.cfg.Self)
 	if at == nil {

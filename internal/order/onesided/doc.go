@@ -9,10 +9,10 @@
 // messages of one sender, so the pieces of a message follow each other among the messages of the sender. A
 // message is delivered at the place of its last piece.
 //
-//	P1  Which messages become complete is a function of the log. A message whose first piece is expireAfter
-//	    entries behind, and whose last piece is not there, is void. So is one whose sender has begun another
-//	    message or life. A sender that lives multicasts a void message again.
-//	P2  A process that restarts needs the pieces before its state machine's place whose messages end behind
+//	P1  The set of complete messages is a function of the log. An incomplete message is void once
+//	    its first piece is expireAfter entries behind, or its sender has begun another message or life. A
+//	    sender that lives multicasts a void message again.
+//	P2  A process that restarts needs the pieces before its state machine's place if their messages end behind
 //	    it. So the log is kept from the first piece of each such message on, and all that it has is delivered
 //	    to the Core again (tram.Config.Redeliver). It is not kept for deliveries that complete no message.
 //

@@ -85,8 +85,8 @@ func (all seats) all() (given []tram.Seat) {
 	return given
 }
 
-// take takes over what is asked for. Of a chain of replacements each one names the last process: so many
-// generations have passed. Members cannot be added or removed.
+// take makes the replacements that are asked for. Of a chain of replacements each one names the last process:
+// so many generations have passed. Members cannot be added or removed.
 func (all seats) take(asked []multicast.Replacement) (given []tram.Seat) {
 	for _, r := range asked {
 		s := all.of(r.Old)

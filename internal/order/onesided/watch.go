@@ -11,7 +11,7 @@ import (
 // four times as often.
 const silenceAfter = 4
 
-// watch is what a member knows of the leader of a group that has nothing to order.
+// watch is the knowledge of a member about the leader of a group that has nothing to order.
 type watch struct {
 	silence time.Duration
 	heard   time.Duration // of a leader, or that the group works
