@@ -19,6 +19,12 @@
 // A core may let frames leave before its records (multicast.Output.Early). The servers let the own order do
 // so, if their log syncs each step. All statements to other partitions wait for the records.
 //
+// # One-sided memory
+//
+// A Core of the own order may be OneSided (package onesided): peers write into its memory. Completions of
+// operations come with the input of a turn. Changes of rights and operations leave with its output, behind
+// the same gate as frames.
+//
 // # Formats
 //
 // A frame has sections: of the own order, of the order between partitions, and messages between replicas

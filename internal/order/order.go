@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/pkg/fabric"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -29,6 +30,16 @@ type Classifier interface {
 // Grower is a Core that takes in more groups while it runs.
 type Grower interface {
 	AddGroup(g multicast.Group) error
+}
+
+// OneSided is a Core of the own order that works in memory which others write (package fabric).
+type OneSided interface {
+	// Complete gives the ends of operations for the next step.
+	Complete(all []fabric.Completion)
+	// Effects adds the changes of rights and the operations of the last step to those of a turn.
+	Effects(rights []fabric.Right, ops []fabric.Op) ([]fabric.Right, []fabric.Op)
+	// Leave tells the core that its process is a member of the group no more.
+	Leave()
 }
 
 // Orders are the two orders of one replica, with the proposals and frames of the current step. Orders have
@@ -166,8 +177,26 @@ func (o *Orders) Step(lead bool, out *multicast.Output) {
 		out.Behind = o.betweenOut.Behind
 	}
 	o.left = o.ownOut.Retired || o.betweenOut.Retired
+	if core, ok := o.own.(OneSided); ok && o.betweenOut.Retired {
+		core.Leave() // it cannot learn that itself
+	}
 	out.Retired = o.ownOut.Retired && o.betweenOut.Retired // in the other order its acknowledgements may be needed still
 	out.Wake = Earliest(o.ownOut.Wake, o.betweenOut.Wake)
+}
+
+// Complete gives the own order the ends of operations, before Step.
+func (o *Orders) Complete(all []fabric.Completion) {
+	if core, ok := o.own.(OneSided); ok {
+		core.Complete(all)
+	}
+}
+
+// Effects adds the changes of rights and the operations of the last step.
+func (o *Orders) Effects(rights []fabric.Right, ops []fabric.Op) ([]fabric.Right, []fabric.Op) {
+	if core, ok := o.own.(OneSided); ok {
+		return core.Effects(rights, ops)
+	}
+	return rights, ops
 }
 
 // IsBetween reports whether a delivery is of the order between partitions: only its messages have several

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/pkg/fabric"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -358,4 +359,55 @@ func TestAdopt(t *testing.T) {
 		require.ErrorIs(t, err, core.err)
 		core.err = nil
 	}
+}
+
+// oneSidedCore is a core of the own order in one-sided memory.
+type oneSidedCore struct {
+	fakeCore
+	completed []fabric.Completion
+	left      bool
+}
+
+func (c *oneSidedCore) Complete(all []fabric.Completion) { c.completed = append(c.completed, all...) }
+
+func (c *oneSidedCore) Effects(rights []fabric.Right, ops []fabric.Op) ([]fabric.Right, []fabric.Op) {
+	return append(rights, fabric.Right{Peer: 3}), append(ops, fabric.Op{Peer: 4})
+}
+
+func (c *oneSidedCore) Leave() { c.left = true }
+
+// A core in one-sided memory gets completions, and its effects leave with the turn. It learns from the order
+// between partitions that its process was replaced.
+func TestOneSided(t *testing.T) {
+	own, between := &oneSidedCore{}, &retiringCore{}
+	o := New(1, 4, own, between, 1<<32)
+	done := []fabric.Completion{{Token: 7}}
+	o.Complete(done)
+	require.Equal(t, done, own.completed)
+	var out multicast.Output
+	o.Step(false, &out)
+	rights, ops := o.Effects([]fabric.Right{{Peer: 2}}, nil)
+	require.Equal(t, []fabric.Right{{Peer: 2}, {Peer: 3}}, rights)
+	require.Equal(t, []fabric.Op{{Peer: 4}}, ops)
+	require.False(t, own.left)
+	between.retired = true
+	o.Step(false, &out)
+	require.True(t, own.left)
+
+	p := newPair(t)
+	p.Complete(done)
+	rights, ops = p.Effects(nil, nil)
+	require.Empty(t, rights)
+	require.Empty(t, ops)
+}
+
+// retiringCore may be retired.
+type retiringCore struct {
+	fakeCore
+	retired bool
+}
+
+func (c *retiringCore) Step(in *multicast.Input, out *multicast.Output) {
+	c.fakeCore.Step(in, out)
+	out.Retired = c.retired
 }

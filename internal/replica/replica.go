@@ -187,7 +187,9 @@ func (r *Replica) Step(in *turn.Input, out *turn.Output) {
 	r.cross.Step()
 	out.Replies = r.answers(out.Replies)
 	r.orders.Covered(r.progress.covered, r.progress.coveredBetween)
+	r.orders.Complete(in.Completions)
 	r.orders.Step(r.seats.leads(in.Lead), &out.Output)
+	out.Rights, out.Ops = r.orders.Effects(out.Rights, out.Ops)
 	if r.orders.Left() {
 		r.refuseAll(out)
 	}

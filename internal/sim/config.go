@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/globalfs/globalfs/pkg/fabric/fabricsim"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -34,6 +35,9 @@ type Config struct {
 	Pipelined bool
 	// Skew is the maximal distance of a wall clock from virtual time.
 	Skew time.Duration
+
+	// Memory is the fabric of one-sided memory; nil: there is none.
+	Memory *fabricsim.Network
 
 	Faults Faults
 	Trace  io.Writer // every event, a line each; nil: none

@@ -19,6 +19,7 @@
 //     left;
 //   - the members of a group can lose power together, and with it the records and the writes of their stores
 //     that were not synced (power.go);
+//   - processes may be nodes of a fabric of one-sided memory, with faults of its own (memory.go);
 //   - wall clocks differ, and jump; Mono counts from each start;
 //   - calls of clients get lost, also after they were executed, and are repeated; those that
 //     end without an answer are withdrawn, or not.

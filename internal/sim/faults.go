@@ -30,7 +30,7 @@ func (n *Network) fault() {
 	}{
 		{f.Pause, "pause", func() { p.pausedUntil = max(p.pausedUntil, until) }},
 		{f.Stall, "stall", func() { n.stall(until) }},
-		{f.Cut, "cut", func() { n.cut(until) }},
+		{f.Cut, "cut", func() { n.cut(until); n.cutMemory(p, until) }},
 		{f.Lag, "lag", func() { n.lag(p, until) }},
 		{f.Reset, "reset", func() { n.reset(p) }},
 		{f.SlowDisk, "slow-disk", func() { p.disk.slowUntil = until }},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/turn"
+	"github.com/globalfs/globalfs/pkg/fabric/fabricsim"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -27,6 +28,7 @@ type Network struct {
 	token     uint64 // of the last request
 	trace     trace
 	marks     Marks
+	memory    *fabricsim.Network // nil: processes have no one-sided memory
 }
 
 // New makes a network and starts all its processes: their first steps, and the starts of
@@ -41,6 +43,7 @@ func New(cfg Config, boot Boot) (*Network, error) {
 		rng:       rand.New(rand.NewPCG(cfg.Seed, 0x676c6f62616c6673)),
 		processes: map[multicast.ProcessID]*process{},
 		trace:     trace{to: cfg.Trace, hash: offset},
+		memory:    cfg.Memory,
 	}
 	for _, g := range cfg.Groups {
 		n.ids = append(n.ids, g.Members...)
@@ -89,13 +92,22 @@ func (n *Network) fail(err error) {
 // Run executes all events up to a time. It returns false if no event is left before that time, or the run has
 // ended.
 func (n *Network) Run(until time.Duration) bool {
-	for len(n.queue) > 0 && n.err == nil {
+	for n.err == nil {
+		if at, ok := n.memoryNext(); ok && at <= until {
+			n.now = at
+			n.memory.Step()
+			continue
+		}
+		if len(n.queue) == 0 {
+			break
+		}
 		if n.queue[0].at > until {
 			n.now = until
 			return true
 		}
 		e := n.queue.Pop()
 		n.now = e.at
+		n.syncMemory()
 		e.what()
 	}
 	n.now = max(n.now, until)
@@ -135,6 +147,7 @@ func (n *Network) Poke(p multicast.ProcessID) { n.processes[p].wake() }
 func (n *Network) Heal() {
 	n.healed = true
 	n.healLinks()
+	n.healMemory()
 	for _, id := range n.ids {
 		p := n.processes[id]
 		p.pausedUntil, p.disk.slowUntil = n.now, n.now

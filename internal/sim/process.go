@@ -6,6 +6,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/turn"
+	"github.com/globalfs/globalfs/pkg/fabric/fabricsim"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -29,8 +30,9 @@ type process struct {
 	incarnation uint64
 	started     time.Duration
 	node        turn.Node
-	input, last turn.Input // gathering for the next step; of the last one, for reuse
-	stepping    bool       // a step is scheduled
+	endpoint    *fabricsim.Endpoint // nil: the network has no one-sided memory
+	input, last turn.Input          // gathering for the next step; of the last one, for reuse
+	stepping    bool                // a step is scheduled
 	pausedUntil time.Duration
 	wakeAt      time.Duration // the earliest step that was asked for, 0: none
 	skew        time.Duration
@@ -77,6 +79,7 @@ func (p *process) start() {
 		return
 	}
 	p.node = node
+	p.joinMemory()
 	p.net.reconnect(p)
 }
 
@@ -93,6 +96,7 @@ func (p *process) stop() {
 	p.up, p.node = false, nil
 	p.input, p.last = turn.Input{}, turn.Input{}
 	p.net.loseFlight(p)
+	p.loseMemory()
 	p.disk.lose(p.net)
 }
 
@@ -143,6 +147,7 @@ func (p *process) step() {
 	p.input, p.last = p.last, p.input
 	in := &p.last
 	in.Now = p.instant()
+	p.completed(in)
 	p.input.Reset()
 	for _, f := range in.Frames {
 		if len(f.Data) == 0 {
@@ -188,6 +193,7 @@ func (p *process) releaseEarly(w *write) {
 // release lets all output leave that the records of a step gated.
 func (p *process) release(w *write) {
 	p.answer(w.out.Persisted)
+	p.reach(&w.out)
 	for i, f := range w.out.Frames {
 		p.net.send(p, w.eras[i], f, nil)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/varint"
@@ -127,7 +128,11 @@ func (n *treeNode) LogEnds(records [][]byte) []LogEnd {
 	return ends
 }
 
-func logEnd(core *primcast.Core) LogEnd {
+func logEnd(own order.Core) LogEnd {
+	core, ok := own.(*primcast.Core)
+	if !ok {
+		return LogEnd{} // its log loses nothing
+	}
 	s := core.Stats()
 	return LogEnd{Epoch: s.Current.Number, Leader: uint64(s.Current.Leader), Length: s.Length, Last: s.Last}
 }

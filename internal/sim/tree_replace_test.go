@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/order"
+	"github.com/globalfs/globalfs/internal/order/onesided"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
@@ -108,15 +110,23 @@ func (g *treeGroup) complete() bool {
 	for _, p := range g.members {
 		n, ok := g.run.net.Node(p).(*treeNode)
 		if !ok || n.behind || !knows(n.local, g) || !knows(n.cross, g) ||
-			fresh.local.Stats().Current != n.local.Stats().Current || fresh.cross.Stats().Current != n.cross.Stats().Current {
+			!settled(fresh.local, n.local) || fresh.cross.Stats().Current != n.cross.Stats().Current {
 			return false
 		}
 	}
 	return true
 }
 
+// settled reports whether a new member takes part in the own order as another one does.
+func settled(fresh, other order.Core) bool {
+	if c, ok := fresh.(*onesided.Core); ok {
+		return !c.Amnesiac()
+	}
+	return fresh.(*primcast.Core).Stats().Current == other.(*primcast.Core).Stats().Current
+}
+
 // knows reports whether a core has the present members of a group.
-func knows(c *primcast.Core, g *treeGroup) bool { return slices.Equal(c.Members(g.born.ID), g.members) }
+func knows(c order.Core, g *treeGroup) bool { return slices.Equal(c.Members(g.born.ID), g.members) }
 
 // agrees demands that all replicas run and know the same members, in both orders.
 func (g *treeGroup) agrees() error {

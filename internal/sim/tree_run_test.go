@@ -8,10 +8,12 @@ import (
 
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/internal/varint"
+	"github.com/globalfs/globalfs/pkg/fabric/fabricsim"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
@@ -61,6 +63,7 @@ type treeSetup struct {
 	power   bool              // partitions lose power: updates of one partition may be lost after their answers
 	halt    time.Duration     // all processes stop then for ever; 0: they do not
 	begin   [][]byte          // the first state of each partition; nil: a new one
+	memory  *treeMemory       // the partitions' own orders are TRAM's (tree_memory_test.go); nil: PrimCast's
 }
 
 // The length of the phase of faults, and then the time limit of the clients.
@@ -90,6 +93,7 @@ func treeRun(seed uint64, setup treeSetup) *tree {
 	if r.change != nil {
 		r.change(&cfg)
 	}
+	r.useMemory(&cfg)
 	for i := range r.losses {
 		cfg.Spares = append(cfg.Spares, multicast.ProcessID(10+i))
 	}
@@ -195,8 +199,7 @@ func (r *tree) boot(self multicast.ProcessID, number uint64, records [][]byte) (
 	}
 	groups, shards := r.growth.knownBy(self)
 	cfg.Founded = len(treeGroups)
-	n.local, n.cross, err = replicaCores(cfg, n.partition, groups, n.keys, records)
-	if err != nil {
+	if err := n.cores(cfg, group, groups, records); err != nil {
 		return nil, err
 	}
 	n.logEnd = logEnd(n.local)
@@ -227,7 +230,8 @@ type treeNode struct {
 	waits       *waits
 	keys        *observedKeys
 	machine     *meta.Machine
-	local       *primcast.Core
+	local       order.Core
+	endpoint    *fabricsim.Endpoint // in the fabric; nil: there is none
 	cross       *primcast.Core
 	logEnd      LogEnd // after the last step
 

@@ -10,7 +10,8 @@
 //     So do the frames in Output.Early, once the records of all earlier steps are durable.
 //  3. The stepper makes Output.Records durable, in the order of the steps. With Output.Sync it also syncs the
 //     log; then the replies in Output.Persisted leave.
-//  4. The frames leave, and Apply executes the deliveries of the step and returns further replies.
+//  4. The rights to memory change, operations on the memory of others begin, and the frames leave. Then
+//     Apply executes the deliveries of the step and returns further replies.
 //
 // A stepper may take steps 1 and 2 of the next turns before step 3 of this one has ended. It calls Apply once
 // for each Step, in the order of the steps, also if the step delivered nothing.

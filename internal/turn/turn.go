@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/pkg/fabric"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -24,13 +25,16 @@ type Input struct {
 	// later one, also if the request was answered meanwhile. The stepper drops further replies. The client
 	// reports a failure to its user, so the node must not order the request in a later step.
 	Withdrawn []uint64
+	// Completions are the ends of operations on the memory of others, of a node with one-sided memory.
+	Completions []fabric.Completion
 }
 
 // Reset empties in for reuse.
 func (in *Input) Reset() {
 	in.Input.Reset()
 	clear(in.Requests)
-	in.Requests, in.Withdrawn = in.Requests[:0], in.Withdrawn[:0]
+	clear(in.Completions)
+	in.Requests, in.Withdrawn, in.Completions = in.Requests[:0], in.Withdrawn[:0], in.Completions[:0]
 }
 
 // Output of a step: the output of the multicast core, and replies.
@@ -40,6 +44,10 @@ type Output struct {
 	// Persisted are replies that say that the log is on disk: they leave after the sync of this step. A step
 	// that has them also has Sync set.
 	Persisted []Call
+	// Rights and Ops are changes of the rights to the memory of this process, and operations on the memory of
+	// others. They wait for the records, like frames, and the rights change first.
+	Rights []fabric.Right
+	Ops    []fabric.Op
 }
 
 // Reset empties out for reuse.
@@ -47,7 +55,9 @@ func (out *Output) Reset() {
 	out.Output.Reset()
 	clear(out.Replies)
 	clear(out.Persisted)
+	clear(out.Ops)
 	out.Replies, out.Persisted = out.Replies[:0], out.Persisted[:0]
+	out.Rights, out.Ops = out.Rights[:0], out.Ops[:0]
 }
 
 // Node is a core with its state machine. Its methods are called by one goroutine at a time.

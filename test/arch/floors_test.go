@@ -45,9 +45,10 @@ var floors = map[string]int{
 	"bench/baseline/...": 3,
 	"bench/direct":       1,
 
-	"internal/ask":        2,
-	"internal/order":      2,
-	"internal/delegation": 2,
+	"internal/ask":            2,
+	"internal/order":          2,
+	"internal/order/onesided": 3,
+	"internal/delegation":     2,
 
 	"internal/turn":    3,
 	"internal/session": 3,

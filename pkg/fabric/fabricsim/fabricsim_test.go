@@ -200,3 +200,20 @@ func TestSameSeedSameRun(t *testing.T) {
 	require.Equal(t, t1, t2)
 	require.Positive(t, s1.Torn)
 }
+
+// Next names the time of the next event, so that an owner can drive a network beside other events.
+func TestNext(t *testing.T) {
+	n := New(Default())
+	_, ok := n.Next()
+	require.False(t, ok)
+	n.Schedule(3*time.Millisecond, func() {})
+	at, ok := n.Next()
+	require.True(t, ok)
+	require.Equal(t, 3*time.Millisecond, at)
+	n.Run(2 * time.Millisecond)
+	at, _ = n.Next()
+	require.Equal(t, 3*time.Millisecond, at)
+	require.True(t, n.Step())
+	_, ok = n.Next()
+	require.False(t, ok)
+}

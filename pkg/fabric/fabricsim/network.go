@@ -101,6 +101,14 @@ func (n *Network) Schedule(at time.Duration, what func()) {
 	n.events.Push(event{at: max(at, n.now), seq: n.seq, what: what})
 }
 
+// Next is the time of the next thing that will happen; false: nothing will.
+func (n *Network) Next() (at time.Duration, ok bool) {
+	if len(n.events) == 0 {
+		return 0, false
+	}
+	return n.events[0].at, true
+}
+
 // Step lets the next thing happen. It returns false if nothing will.
 func (n *Network) Step() bool {
 	if len(n.events) == 0 {

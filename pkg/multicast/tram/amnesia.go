@@ -22,6 +22,9 @@ import (
 //	    for a candidate only if the candidate knows of no later loss of that process (granted).
 //	L5  If the logs of all members were read, the most advanced one counts, as if all remembered. This loses
 //	    the entries that only lost memories held; without it the group would stand still for ever.
+//	L6  A process grants nothing to a life of a member before the latest loss of it that the process knows of.
+//	    That life may go on, where another node has taken the seat over. It does not know of the loss, and
+//	    would count its own vote beside that of the new node.
 //
 // Claim: without L5, an entry that was decided is in the log of each later leader (G4 with losses).
 //

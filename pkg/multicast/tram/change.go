@@ -14,6 +14,8 @@ func (c *Core) grant() {
 			ask = m.asked
 		} else if p.heard.askFor != c.lossOf(c.cfg.Self) {
 			continue // it was chosen before this process lost its memory
+		} else if p.life < c.lossOf(m.id) {
+			continue // of an earlier life: another node has the seat (L6)
 		}
 		if ask <= c.promised || int(ask&0xff) >= len(c.members) || c.holder(ask) != m.id || !c.canRead(m) {
 			continue

@@ -33,11 +33,18 @@ type Config struct {
 	CheckpointMin int
 	// Life numbers the lives of the process: 0 is the first, and each restart has a higher one.
 	Life uint32
+	// Successive: Life is the least number of this life. It is the one after that of the log, if that is
+	// higher.
+	Successive bool
 	// Amnesiac: the promises and entries of earlier lives may be lost, or the process takes a seat over. It
 	// has no vote until it has caught up.
 	Amnesiac bool
 	// Delivered is the durable progress of the state machine at the start. It is not delivered again.
 	Delivered multicast.Progress
+	// Redeliver: entries up to Delivered are delivered again at the start, as far as the log has them. The
+	// owner hands only some of the deliveries to its state machine: Input.Free says up to where the log is
+	// not needed.
+	Redeliver bool
 	// Seats are the processes that have moved to other nodes since the beginning, this one included. A
 	// process runs on the node with its own number otherwise.
 	Seats []Seat

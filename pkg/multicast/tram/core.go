@@ -3,6 +3,7 @@ package tram
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/globalfs/globalfs/pkg/fabric"
@@ -17,6 +18,7 @@ type Input struct {
 	Proposed    []multicast.Message
 	Completions []fabric.Completion
 	Covered     multicast.Progress // the state machine holds all deliveries up to here durably; in mode sync
+	Free        uint64             // with Redeliver: entries up to here are not needed. It may be above and below Covered
 	Seats       []Seat             // processes that have moved to other nodes
 	Lead        bool               // this process is to lead its group from now on
 }
@@ -158,6 +160,9 @@ func New(cfg Config) (*Core, error) {
 		c.children = append(c.children, c.newFlow(child, parentRegion))
 	}
 	c.skip = uint64(cfg.Delivered.Of("").Final)
+	if c.ledger.most = c.skip; !cfg.Redeliver {
+		c.ledger.most = math.MaxUint64
+	}
 	switch {
 	case cfg.Amnesiac:
 	case cfg.Life == 0 && c.index == 0:
@@ -206,6 +211,9 @@ func (c *Core) Leads() bool { return c.role == leader }
 // Amnesiac reports whether this process has lost its memory, and is without a vote until it has caught up.
 func (c *durable) Amnesiac() bool { return c.lost }
 
+// Life is the number of this life; of a core with Config.Successive it counts once the log is replayed.
+func (c *site) Life() uint32 { return c.cfg.Life }
+
 // Stats gives the counts of the process.
 func (c *Core) Stats() Stats { return c.stats }
 
@@ -237,11 +245,15 @@ func (c *site) Validate(m *multicast.Message) error {
 	if m.ID.Sender != c.cfg.Self || !c.orderable(m) || m.After != 0 || m.Durable && !c.cfg.Sync {
 		return fmt.Errorf("tram: message %v: process %d sends its own messages, with acyclic order, without a bound, and durably in mode sync only", m.ID, c.cfg.Self)
 	}
-	room := c.cfg.SlotSize - wordSize - bodyHeader - entryOverhead(c.widest()) - messageOverhead(len(m.Dest))
-	if len(m.Payload) > room {
+	if room := c.Room(len(m.Dest)); len(m.Payload) > room {
 		return fmt.Errorf("tram: message %v: %d bytes of payload: at most %d fit into a slot of %d bytes", m.ID, len(m.Payload), room, c.cfg.SlotSize)
 	}
 	return nil
+}
+
+// Room is how long the payload of a message to so many groups may be.
+func (c *site) Room(dest int) int {
+	return c.cfg.SlotSize - wordSize - bodyHeader - entryOverhead(c.widest()) - messageOverhead(dest)
 }
 
 // widest is the most children that a group has.
@@ -278,7 +290,7 @@ func (c *Core) Step(in *Input, out *Output) {
 	}
 	c.campaign()
 	c.store()
-	c.cover(in.Covered)
+	c.cover(uint64(in.Covered.Of("").Final), in.Free)
 	c.follow()
 	c.rule()
 	c.forward()
@@ -302,13 +314,18 @@ func (c *Core) Step(in *Input, out *Output) {
 
 // cover notes which entries the state machine does not need any more. In mode memory it keeps what it has as
 // long as this process does.
-func (c *durable) cover(p multicast.Progress) {
+func (c *durable) cover(machine, free uint64) {
 	l := &c.ledger
 	if !c.cfg.Sync {
 		c.covered = l.applied
 		return
 	}
-	c.covered = max(c.covered, l.base, min(uint64(p.Of("").Final), l.applied))
+	if c.cfg.Redeliver {
+		l.most = max(l.most, machine)
+	} else {
+		free = machine
+	}
+	c.covered = max(c.covered, l.base, min(free, l.applied))
 	for c.covered < l.applied && !l.at(c.covered+1).message.To(c.group.ID) {
 		c.covered++
 	}

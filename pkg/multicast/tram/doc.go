@@ -95,6 +95,7 @@
 //	S3  A member that has restarted has the entries and the promise that it had told of, in its memory too
 //	    (restore). For G1 to G7 it is a member that was slow. It leads only with a new timestamp, and a
 //	    grant names the life that it was given to: an answer to an earlier life counts for nothing (G1).
+//	    An entry in a slot that an earlier one had shows that the earlier one is decided (wasApplied).
 //	S4  Before a member applies an entry it has recorded it (secure). So its log has all that its state
 //	    machine has, and the positions of inputs and children follow from it.
 //	S5  A process numbers the messages of a new life in each input anew (firstOf). Entries that an earlier
@@ -111,7 +112,8 @@
 // Another machine takes the seat of a process over as a new life without memory (Seat). Each process that
 // hears of it takes the rights of the node before, and gives them to the new one. The process before may
 // still run. It is for the others a member that was slow until they hear of the seat, and cut off afterwards;
-// the new one has no vote until a leader has begun that knows of it. So one of both has a vote, and the proof
+// the new one has no vote until a leader has begun that knows of it. From then on a quorum gives no vote to
+// the process before (L6). So one of both has a vote, and the proof
 // of amnesia.go holds: that the life before goes on, unheard, changes nothing.
 //
 // # Omissions

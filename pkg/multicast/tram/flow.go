@@ -50,7 +50,7 @@ func (r *copyOf) forget() { r.posted, r.done = 0, 0 }
 // no group has ordered may still lie in the inputs of some replicas. The index of an entry names the life.
 const (
 	lifeShift = 40
-	maxLife   = 1<<20 - 1
+	maxLife   = 1<<22 - 1
 )
 
 // firstOf is the index of the first message of a life.

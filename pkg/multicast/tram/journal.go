@@ -174,6 +174,8 @@ func (c *Core) Replay(record []byte) error {
 		err = fmt.Errorf("it is too short: is this the log of another process?")
 	case len(r.b) > 0:
 		err = fmt.Errorf("%d bytes are left: is this the log of another process?", len(r.b))
+	case c.cfg.Successive && c.log.life < maxLife:
+		c.succeed(c.log.life + 1)
 	case c.log.life >= c.cfg.Life:
 		err = fmt.Errorf("it is of life %d: Life %d must be above that of all earlier lives", c.log.life, c.cfg.Life)
 	}
@@ -244,6 +246,17 @@ func (c *Core) replayLedger(r *reader) error {
 	return nil
 }
 
+// wasApplied is up to where an earlier life had applied the log at least, as the replayed entries show: store
+// holds an entry only if the one that had its slot before is applied. That one was recorded before (secure).
+func (c *durable) wasApplied() (n uint64) {
+	for v := range c.votes {
+		if v > uint64(c.cfg.Slots) {
+			n = max(n, v-uint64(c.cfg.Slots))
+		}
+	}
+	return n
+}
+
 // restore ends the replay: entries that are known to be decided are applied, and the memory holds what it
 // held.
 func (c *Core) restore() {
@@ -254,7 +267,7 @@ func (c *Core) restore() {
 		c.apply(e)
 	}
 	c.log.replayed = nil
-	for l.applied < c.skip {
+	for l.applied < max(c.skip, c.wasApplied()) {
 		v := c.votes[l.applied+1]
 		if v == nil {
 			break // the state machine is ahead of this log: what it has is not delivered again

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/pkg/fabric"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -271,4 +272,91 @@ func TestAppliedIsRecorded(t *testing.T) {
 	next := rebornCore(t, 1, func(cfg *Config) { cfg.Delivered = at }, append(log, out.Records...)...)
 	step(next, Input{})
 	require.Equal(t, uint64(1), next.ledger.applied)
+}
+
+// TestRestartFarBehind: the state machine and the last checkpoint are further behind than a ring is long. All
+// entries that the process had told of are in its memory again (S3).
+func TestRestartFarBehind(t *testing.T) {
+	small := func(cfg *Config) { cfg.Self, cfg.Slots = 41, 4 }
+	c := rebornCore(t, 0, small)
+	log := step(c, Input{}).Records
+	for n := range uint64(10) {
+		put(c, n+1, timestamp(1, 0), from(30, n+1, n+1))
+		log = append(log, step(c, Input{}).Records...)
+		commit(c, n)
+		log = append(log, step(c, Input{}).Records...)
+	}
+	require.Equal(t, uint64(10), c.stored)
+
+	c = rebornCore(t, 1, small, log...)
+	out := step(c, Input{})
+	require.Equal(t, uint64(10), c.stored)
+	require.Len(t, out.Deliveries, 6, "an entry in the slot of an earlier one shows that the earlier one is decided")
+	for n := uint64(7); n <= 10; n++ {
+		_, ts, ok := decodeEntry(c.slot(logRegion, headerSize, n), n)
+		require.True(t, ok, "entry %d", n)
+		require.Equal(t, timestamp(1, 0), ts)
+	}
+}
+
+// TestSuccessive: the life follows from the log, and only the first one leads from the beginning.
+func TestSuccessive(t *testing.T) {
+	successive := func(cfg *Config) { cfg.Successive = true }
+	c := rebornCore(t, 0, successive)
+	log := step(c, Input{}).Records
+	require.True(t, c.Leads())
+	require.Zero(t, c.Life())
+	for life := uint32(1); life < 4; life++ {
+		c = rebornCore(t, 0, successive, log...)
+		out := step(c, Input{Proposed: []multicast.Message{message(40, uint64(life), 4)}})
+		require.Equal(t, life, c.Life())
+		require.False(t, c.Leads())
+		for _, op := range out.Ops {
+			require.Equal(t, fabric.Reset, op.Kind, "nothing lands before all of the earlier lives has ended")
+		}
+		require.NotEmpty(t, out.Ops)
+		log = append(log, out.Records...)
+	}
+	c = rebornCore(t, 1<<16, successive, log...)
+	require.EqualValues(t, 1<<16, c.Life(), "the configuration has the least one")
+	require.ErrorContains(t, mustReplay(t, maxLife, log[len(log)-1]), "above that of all earlier lives")
+}
+
+// mustReplay replays the record of a life in a core that can have no later one.
+func mustReplay(t *testing.T, life uint32, record []byte) error {
+	c := rebornCore(t, life, func(cfg *Config) { cfg.Successive = true })
+	le.PutUint32(record[1:], life)
+	return c.Replay(record)
+}
+
+// TestRedeliver: what the state machine has is delivered again, as far as the log has it.
+func TestRedeliver(t *testing.T) {
+	c := rebornCore(t, 0, nil)
+	log := step(c, Input{}).Records
+	for n := range uint64(3) {
+		put(c, n+1, timestamp(1, 0), from(30, n+1, n+1))
+	}
+	log = append(log, step(c, Input{}).Records...)
+	at := multicast.UpTo(multicast.Position{Final: 2, ID: multicast.MessageID{Sender: 30, Seq: 2}})
+	c = rebornCore(t, 1, func(cfg *Config) { cfg.Delivered, cfg.Redeliver = at, true }, log...)
+	require.Len(t, step(c, Input{}).Deliveries, 2)
+	require.Equal(t, at.Of(""), c.delivered)
+	commit(c, 3)
+	require.Len(t, step(c, Input{}).Deliveries, 1)
+	require.EqualValues(t, 3, c.delivered.Final)
+}
+
+// TestFormerNodeAsks: a node whose seat another one has taken over leads no more, also if this process has
+// heard of the loss from a third one only (L6).
+func TestFormerNodeAsks(t *testing.T) {
+	c := rebornCore(t, 0, nil)
+	step(c, Input{})
+	losses := [maxMembers]uint32{1: 5}
+	c.memory[regionOf(noteRegion, 42)].Store(0, (&note{losses: losses}).encode())
+	c.memory[regionOf(noteRegion, 41)].Store(0, (&note{life: 4, ask: timestamp(2, 1)}).encode())
+	step(c, Input{})
+	require.NotEqual(t, timestamp(2, 1), c.promised)
+	c.memory[regionOf(noteRegion, 41)].Store(0, (&note{life: 5, ask: timestamp(2, 1)}).encode())
+	step(c, Input{})
+	require.Equal(t, timestamp(2, 1), c.promised)
 }

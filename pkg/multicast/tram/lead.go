@@ -283,8 +283,10 @@ func (c *Core) apply(e *entry) {
 	l.applied++
 	l.state.add(e)
 	c.secure(l.applied, e)
-	if e.message.To(c.group.ID) && l.applied > c.skip && !c.mute {
-		c.delivered = multicast.Position{Final: multicast.Timestamp(l.applied), ID: e.message.ID}
+	if e.message.To(c.group.ID) && (l.applied > c.skip || c.cfg.Redeliver) && !c.mute {
+		if l.applied > c.skip {
+			c.delivered = multicast.Position{Final: multicast.Timestamp(l.applied), ID: e.message.ID}
+		}
 		d := multicast.Delivery{Message: e.message, Final: multicast.Timestamp(l.applied)}
 		d.Order = multicast.Acyclic
 		c.out.Deliveries = append(c.out.Deliveries, d)

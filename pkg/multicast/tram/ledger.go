@@ -85,7 +85,8 @@ func (c *site) acceptable(from multicast.ProcessID, m *multicast.Message) bool {
 type ledger struct {
 	base    uint64     // entries up to here are dropped
 	first   *positions // of the prefix that is dropped
-	gone    uint64     // the last delivery in it
+	gone    uint64     // the last delivery in it that the state machine needs
+	most    uint64     // the state machine has the deliveries that it needs up to here, durably: gone is not above
 	own     multicast.GroupID
 	entries []*entry
 	applied uint64
@@ -121,6 +122,7 @@ func (l *ledger) trim(to uint64) {
 				l.gone = l.base + uint64(i) + 1
 			}
 		}
+		l.gone = min(l.gone, l.most)
 		l.entries = slices.Delete(l.entries, 0, int(to-l.base))
 		l.base = to
 	}

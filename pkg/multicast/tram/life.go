@@ -22,6 +22,22 @@ func (c *Core) reborn(p *peer, life uint32) {
 	c.eachLane(p, (*lane.Lane).Break)
 }
 
+// succeed makes this life a later one than its configuration says, before the first step.
+func (c *Core) succeed(life uint32) {
+	if life <= c.cfg.Life {
+		return
+	}
+	c.cfg.Life, c.peers[c.cfg.Self].life = life, life
+	c.lanes.Fence()
+	for _, id := range c.ids {
+		c.eachLane(c.peers[id], (*lane.Lane).Break)
+	}
+	if c.role == leader { // only the first life leads from the beginning
+		c.stepDown()
+		c.ts = 0
+	}
+}
+
 // eachLane breaks, or moves, all lanes to a process, and forgets their operations.
 func (c *Core) eachLane(p *peer, change func(*lane.Lane)) {
 	change(p.lane)

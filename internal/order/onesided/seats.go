@@ -1,0 +1,106 @@
+package onesided
+
+import (
+	"slices"
+
+	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/pkg/multicast/tram"
+)
+
+// generationShift: the first life of the process of a generation is the generation, shifted.
+const generationShift = 16
+
+// seat is a member of the group for TRAM.
+type seat struct {
+	process    multicast.ProcessID // the first process: TRAM's name of the seat
+	node       multicast.ProcessID // the present one
+	past       []multicast.ProcessID
+	generation uint32 // the number of replacements
+}
+
+// life is the first life of the present process.
+func (s *seat) life() uint32 { return s.generation << generationShift }
+
+func (s *seat) give(node multicast.ProcessID, generations int) {
+	s.past = append(s.past, s.node)
+	s.node, s.generation = node, s.generation+uint32(generations)
+}
+
+// tram is the seat for TRAM.
+func (s *seat) tram() tram.Seat {
+	return tram.Seat{Process: s.process, Life: s.life(), Node: fabric.NodeID(s.node)}
+}
+
+// seats are those of a group, in the order of the group.
+type seats []*seat
+
+func newSeats(g *multicast.Group, replaced []multicast.Replacement) (all seats) {
+	for _, p := range g.Members {
+		all = append(all, &seat{process: p, node: p})
+	}
+	for _, r := range replaced {
+		if s := all.of(r.Old); s != nil && r.New != 0 {
+			s.give(r.New, 1)
+		}
+	}
+	return all
+}
+
+// of gives the seat that a process has now, or nil.
+func (all seats) of(p multicast.ProcessID) *seat {
+	for _, s := range all {
+		if s.node == p {
+			return s
+		}
+	}
+	return nil
+}
+
+// formerly gives the seat that a process had, or nil.
+func (all seats) formerly(p multicast.ProcessID) *seat {
+	for _, s := range all {
+		if slices.Contains(s.past, p) {
+			return s
+		}
+	}
+	return nil
+}
+
+// nodes are the present processes.
+func (all seats) nodes() (nodes []multicast.ProcessID) {
+	for _, s := range all {
+		nodes = append(nodes, s.node)
+	}
+	return nodes
+}
+
+// all gives the seats that were replaced, for TRAM.
+func (all seats) all() (given []tram.Seat) {
+	for _, s := range all {
+		if s.generation > 0 {
+			given = append(given, s.tram())
+		}
+	}
+	return given
+}
+
+// take makes the replacements that are asked for. Of a chain of replacements each one names the last process:
+// so many generations have passed. Members cannot be added or removed.
+func (all seats) take(asked []multicast.Replacement) (given []tram.Seat) {
+	for _, r := range asked {
+		s := all.of(r.Old)
+		if s == nil || r.New == 0 || all.of(r.New) != nil {
+			continue
+		}
+		generations := 0
+		for _, other := range asked {
+			if other.New == r.New && !slices.Contains(s.past, other.Old) {
+				generations++
+			}
+		}
+		s.give(r.New, generations)
+		given = append(given, s.tram())
+	}
+	return given
+}

@@ -1,0 +1,61 @@
+package onesided
+
+import (
+	"time"
+
+	"github.com/globalfs/globalfs/internal/order"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// silenceAfter is after how many times SuspectAfter of silence a member multicasts a probe. A leader speaks
+// four times as often.
+const silenceAfter = 4
+
+// watch is the knowledge of a member about the leader of a group that has nothing to order.
+type watch struct {
+	silence time.Duration
+	heard   time.Duration // of a leader, or that the group works
+	spoken  time.Duration // when this process, as the leader, last sent its frames
+	probing bool          // a probe is not delivered
+	probe   multicast.MessageID
+}
+
+// listen takes the frames of leaders, and multicasts a probe after too much silence.
+func (c *Core) listen(frames []multicast.Frame, now time.Duration) {
+	w := &c.watch
+	for _, f := range frames {
+		if len(f.Data) > 0 {
+			w.heard = now
+		}
+	}
+	if !c.core.Leads() && !w.probing && now >= w.heard+w.silence {
+		w.heard, w.probing = now, true
+		w.probe = c.probe()
+	}
+}
+
+// probe multicasts a message without content.
+func (c *Core) probe() multicast.MessageID { return c.multicast([]byte{kindProbe}) }
+
+// speak has a leader send its frames, and sets the time of the next step.
+func (c *Core) speak(out *multicast.Output, now time.Duration) {
+	w := &c.watch
+	if len(c.out.Deliveries) > 0 {
+		w.heard = now
+	}
+	due := w.heard + w.silence
+	if c.Leads() {
+		if every := w.silence / 4; w.spoken == 0 || now >= w.spoken+every {
+			w.spoken = max(now, 1)
+			for _, p := range c.seats.nodes() {
+				if p != c.cfg.Self {
+					out.Frames = append(out.Frames, multicast.Frame{Peer: p, Data: []byte{kindProbe}})
+				}
+			}
+		}
+		w.heard, due = now, w.spoken+w.silence/4
+	} else if w.probing {
+		return // its delivery makes a step
+	}
+	out.Wake = order.Earliest(out.Wake, max(due, now+1))
+}
