@@ -15,23 +15,23 @@ func Refused(m *Machine, c *Command) posix.Code {
 	}
 	switch bound.Op {
 	case OpMknod, OpUnlink, OpRmdir:
-		return m.refuses(bound.Ino, bound.mayEnter)
+		return refusedBy(m, bound.Ino, bound.mayEnter)
 	case OpLink:
-		return m.refuses(bound.NewParent, bound.mayEnter)
+		return refusedBy(m, bound.NewParent, bound.mayEnter)
 	case OpRename:
-		return first(m.refuses(bound.Ino, bound.mayEnter), m.refuses(bound.NewParent, bound.mayEnter))
+		return first(refusedBy(m, bound.Ino, bound.mayEnter), refusedBy(m, bound.NewParent, bound.mayEnter))
 	case OpSetAttr:
-		return m.refuses(bound.Ino, bound.maySet)
+		return refusedBy(m, bound.Ino, bound.maySet)
 	case OpWrite, OpFallocate:
-		return m.refuses(bound.Ino, bound.mayWrite)
+		return refusedBy(m, bound.Ino, bound.mayWrite)
 	case OpSetXattr, OpRemoveXattr:
-		return m.refuses(bound.Ino, bound.maySetXattr)
+		return refusedBy(m, bound.Ino, bound.maySetXattr)
 	}
 	return posix.OK
 }
 
-// refuses checks an inode. One that is not here refuses nothing.
-func (m *Machine) refuses(ino posix.Ino, may func(*posix.Attr) posix.Code) posix.Code {
+// refusedBy checks an inode. One that is not here refuses nothing.
+func refusedBy(m *Machine, ino posix.Ino, may func(*posix.Attr) posix.Code) posix.Code {
 	n, code := m.inode(ino)
 	if code != posix.OK {
 		return posix.OK

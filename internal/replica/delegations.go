@@ -82,8 +82,8 @@ func (d *delegations) isRecalled(c *meta.Command) bool {
 	return d.Len() > 0 && d.Awaits(meta.Touched(d.machine, c))
 }
 
-// recall reports whether an update at its place of the order must wait, and recalls the directories. An update
-// that the permissions refuse recalls nothing: it is before the changes of the holder that are not ordered.
+// recall reports whether an update at its place of the order must wait, and recalls the directories. An
+// update that the permissions refuse recalls nothing: it is before the holder's changes that are not ordered.
 func (d *delegations) recall(c *meta.Command) (waits bool, refused posix.Code) {
 	if d.IsIdle() {
 		return false, posix.OK
