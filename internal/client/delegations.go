@@ -49,9 +49,10 @@ type delegations struct {
 	wishes *wishes
 	asking chan struct{} // has room for one token: of the request for an existing directory
 
-	held   atomic.Int64  // logs
-	freed  atomic.Uint64 // events in which the client has begun or ceased to own inodes
-	counts struct{ logged, recalls, lost, restored atomic.Uint64 }
+	waiting *waitingBlocks
+	held    atomic.Int64  // logs
+	freed   atomic.Uint64 // events in which the client has begun or ceased to own inodes
+	counts  struct{ logged, recalls, lost, restored atomic.Uint64 }
 
 	mu      sync.Mutex
 	journal *journal.Journal  // its content is GUARDED_BY mu; nil: operations that are not ordered die with this process
@@ -69,6 +70,7 @@ type Holding struct {
 	Lost        uint64 `json:"lost"`        // changes that were answered and could not be ordered
 	Restored    uint64 `json:"restored"`    // changes that a process before had answered, and this one has sent
 	LogBytes    int    `json:"log_bytes"`   // of the changes that are not ordered yet
+	BlockBytes  int    `json:"block_bytes"` // of their content that is not stored yet
 	KeptBytes   int    `json:"kept_bytes"`  // of the memory that outlives the process, with changes that are ordered
 	Waiting     int    `json:"waiting"`     // operations that wait until changes are ordered
 	Losses      []Loss `json:"losses"`      // the last ones
@@ -82,6 +84,7 @@ func (c *Client) Holding() (h Holding) {
 	}
 	h.Logged, h.Recalls, h.Lost = d.counts.logged.Load(), d.counts.recalls.Load(), d.counts.lost.Load()
 	h.Restored, h.Losses = d.counts.restored.Load(), d.losses.last()
+	h.BlockBytes = d.waiting.size()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, l := range d.logs {
@@ -122,7 +125,7 @@ func newDelegations(cfg *Config, r *route.Router, l *losses, notice func(kind, t
 	}
 	return &delegations{
 		router: r, cfg: cfg, notice: notice, losses: l, gate: newGate(), wishes: newWishes(), asking: make(chan struct{}, 1),
-		journal: cfg.Journal.Journal, logs: map[uint16]*logOf{}, last: map[uint64]uint64{},
+		waiting: newWaitingBlocks(), journal: cfg.Journal.Journal, logs: map[uint16]*logOf{}, last: map[uint64]uint64{},
 	}
 }
 

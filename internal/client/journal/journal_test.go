@@ -226,7 +226,7 @@ func TestDamagedMemory(t *testing.T) {
 	j, _ := opened(t, memory)
 	j.Begin(first)
 	require.True(t, j.Append(first, create(1, 0, 0)))
-	for place, problem := range map[int]string{0: "it begins with", placeFormat: "format 0, this version knows 1", placeHeads: "header is damaged"} {
+	for place, problem := range map[int]string{0: "it begins with", placeFormat: "format 3, this version knows 2", placeHeads: "header is damaged"} {
 		bad := bytes.Clone(memory)
 		bad[place] ^= 1
 		_, _, err := Open(bad)
