@@ -250,7 +250,7 @@ func TestRequestOfADeadClient(t *testing.T) {
 	})
 }
 
-// Content in blocks is stored before its operation is in the log. The next process keeps the blocks.
+// The next process keeps the blocks of the dead one, stored or not, also of a session that has just begun.
 func TestBlocksOfADeadClient(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := live(t, n, make([]byte, journal.Size), nil)

@@ -30,7 +30,7 @@ func (l *Log) Void(number uint64) (lost delegation.Op, dirs []posix.Ino, ok bool
 	}
 	lost = p.Op
 	p.withheld = false
-	p.Command.Blocks, p.Command.Length = nil, 0
+	p.Command.Data, p.Command.Blocks, p.Command.Length = nil, nil, 0
 	return lost, l.table.Holders([]meta.Object{{Ino: p.Command.Ino}}), true
 }
 
