@@ -73,6 +73,7 @@ func live(t *testing.T, n *clienttest.Network, memory []byte, before *client.Sta
 func (m *mortal) die(t *testing.T, n *clienttest.Network) *mortal {
 	t.Helper()
 	before := m.Snapshot()
+	m.Holding()                     // behind all that was written to the memory
 	memory := bytes.Clone(m.memory) // what the dead one does now has no effect
 	m.dead.Store(true)
 	_ = m.Close()

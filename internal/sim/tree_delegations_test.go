@@ -454,7 +454,7 @@ func (h *holder) work() {
 		command.Op = meta.OpUnlink
 		if exists && h.all.dirs[child] != nil {
 			command.Op = meta.OpRmdir
-			if len(h.all.dirs[child].names) > 0 {
+			if of := h.all.dirs[child]; len(of.names) > 0 || of.foreign {
 				want = posix.ENOTEMPTY
 			}
 		}
