@@ -117,11 +117,12 @@ func isFinal(err error) bool {
 	return false
 }
 
-// read reads a block of a file that is in a partition. A block that waits in a log is there. It reads from the partition's store. If that store
-// does not have the block or does not answer, it reads from the store of the partition that had the file when
-// the block was written. It returns the partition of the store that gave the block.
+// read reads a block of a file that is in a partition. A block that waits in a log counts as one of the
+// partition's store. It reads from this store. If the store does not have the block or does not answer, it
+// reads from the store of the partition that had the file when the block was written. It returns the
+// partition of the store that gave the block.
 func (b *Blocks) read(ctx context.Context, partition uint16, id posix.BlockID, into []byte) (data []byte, from uint16, err error) {
-	if data := b.router.delegations.blockOf(id); data != nil {
+	if data := b.router.waiting.get(id); data != nil {
 		return data, partition, nil
 	}
 	data, err = b.stores.All()[partition].Get(ctx, id, into[:0:len(into)])

@@ -151,7 +151,7 @@ func New(cfg Config) (*Client, error) {
 	part.leases.delegations = part.router.delegations
 	blocks := newBlocks(part)
 	if d := part.router.delegations; d != nil {
-		d.waiting.put = blocks.put
+		part.router.waiting, d.waiting.put = d.waiting, blocks.put
 	}
 	if err := part.router.delegations.restore(cfg.Journal.Logs); err != nil {
 		return nil, err

@@ -243,7 +243,7 @@ func (d *delegations) append(ctx context.Context, l *logOf, cmd *meta.Command, b
 	r, outcome := l.log.Update(&c)
 	if outcome == delegate.Logged {
 		if b != nil {
-			d.awaitBlock(l, l.log.Last(), *b)
+			d.waiting.keep(l, l.log.Last(), *b)
 		}
 		d.noteReleased(l)
 		d.logged(l, cmd)

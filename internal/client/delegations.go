@@ -35,7 +35,8 @@ const (
 // router sends the commands of the client, or answers them from the logs of held directories.
 type router struct {
 	*route.Router
-	delegations *delegations // nil: the client holds no directories
+	delegations *delegations   // nil: the client holds no directories
+	waiting     *waitingBlocks // nil: none ever
 }
 
 // delegations are the logs of the directories that the client holds (package delegate).
@@ -123,10 +124,12 @@ func newDelegations(cfg *Config, r *route.Router, l *losses, notice func(kind, t
 	if !cfg.Delegate || cfg.Linearizable {
 		return nil
 	}
-	return &delegations{
+	d := &delegations{
 		router: r, cfg: cfg, notice: notice, losses: l, gate: newGate(), wishes: newWishes(), asking: make(chan struct{}, 1),
-		waiting: newWaitingBlocks(), journal: cfg.Journal.Journal, logs: map[uint16]*logOf{}, last: map[uint64]uint64{},
+		journal: cfg.Journal.Journal, logs: map[uint16]*logOf{}, last: map[uint64]uint64{},
 	}
+	d.waiting = newWaitingBlocks(d)
+	return d
 }
 
 // isIdle reports whether the client holds nothing, and has no log.

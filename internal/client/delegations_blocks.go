@@ -27,6 +27,7 @@ const (
 // waitingBlocks are the blocks of writes in logs that are not stored yet. The log withholds these writes
 // (delegate.Log.Withhold), and the journal has the blocks.
 type waitingBlocks struct {
+	d   *delegations
 	put func(context.Context, block.Block) error
 
 	mu        sync.Mutex                      // is taken behind delegations.mu
@@ -44,8 +45,8 @@ type waitingBlock struct {
 	number uint64
 }
 
-func newWaitingBlocks() *waitingBlocks {
-	return &waitingBlocks{blocks: map[posix.BlockID]*waitingBlock{}}
+func newWaitingBlocks(d *delegations) *waitingBlocks {
+	return &waitingBlocks{d: d, blocks: map[posix.BlockID]*waitingBlock{}}
 }
 
 // takes reports whether a block of n bytes may wait.
@@ -64,6 +65,9 @@ func (w *waitingBlocks) size() int {
 
 // get returns the content of a block that waits; nil: it does not.
 func (w *waitingBlocks) get(id posix.BlockID) []byte {
+	if w == nil || w.d.isIdle() {
+		return nil
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if b := w.blocks[id]; b != nil {
@@ -122,23 +126,15 @@ func (w *waitingBlocks) pause() {
 	w.notBefore = time.Now().Add(putLater)
 }
 
-// blockOf returns the content of a block that is not stored yet; nil: it is stored, or of another client.
-func (d *delegations) blockOf(id posix.BlockID) []byte {
-	if d.isIdle() {
-		return nil
-	}
-	return d.waiting.get(id)
+// takesFor reports whether a block of n bytes of a file may wait in a log. It may become false at any time.
+func (w *waitingBlocks) takesFor(ino posix.Ino, n int) bool {
+	return w != nil && w.d.covers(ino) && w.takes(n)
 }
 
-// takesBlock reports whether the block of a write to a file may wait in a log. It may become false at any
-// time.
-func (d *delegations) takesBlock(ino posix.Ino, n int) bool {
-	return !d.isIdle() && d.covers(ino) && d.waiting.takes(n)
-}
-
-// writeBlock executes a write of one block, which is not stored yet, in a log. done is false if the caller is
+// write executes a write of one block, which is not stored yet, in a log. done is false if the caller is
 // to store the block first.
-func (d *delegations) writeBlock(ctx context.Context, cmd *meta.Command, b *block.Block) (a route.Answer, done bool, err error) {
+func (w *waitingBlocks) write(ctx context.Context, cmd *meta.Command, b *block.Block) (a route.Answer, done bool, err error) {
+	d := w.d
 	if a, repeated := d.repeated(ctx, cmd); repeated {
 		return a, true, nil
 	}
@@ -148,32 +144,34 @@ func (d *delegations) writeBlock(ctx context.Context, cmd *meta.Command, b *bloc
 	return d.update(ctx, cmd, b)
 }
 
-// awaitBlock keeps a block until it is stored, and withholds the write that names it. The caller holds mu.
-func (d *delegations) awaitBlock(l *logOf, number uint64, b block.Block) {
+// keep keeps a block until it is stored, and withholds the write that names it. The caller holds
+// delegations.mu.
+func (w *waitingBlocks) keep(l *logOf, number uint64, b block.Block) {
 	l.log.Withhold(number)
-	if d.waiting.add(&waitingBlock{b, l, number}) {
-		d.router.Go(d.putBlocks)
+	if w.add(&waitingBlock{b, l, number}) {
+		w.d.router.Go(w.store)
 	}
 }
 
-// putBlocks stores blocks until none is left.
-func (d *delegations) putBlocks(life context.Context) {
-	for b := d.waiting.next(); b != nil; b = d.waiting.next() {
-		ctx, cancel := d.router.Operation(life)
-		err := d.waiting.put(ctx, b.Block)
+// store stores blocks until none is left.
+func (w *waitingBlocks) store(life context.Context) {
+	for b := w.next(); b != nil; b = w.next() {
+		ctx, cancel := w.d.router.Operation(life)
+		err := w.put(ctx, b.Block)
 		cancel()
 		if err != nil && life.Err() != nil {
 			continue // the journal has it, or the log is lost
 		}
-		d.blockStored(b, err)
+		w.stored(b, err)
 	}
 }
 
-// blockStored records the outcome of the put of a block.
-func (d *delegations) blockStored(b *waitingBlock, err error) {
+// stored records the outcome of the put of a block.
+func (w *waitingBlocks) stored(b *waitingBlock, err error) {
+	d := w.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.waiting.drop(b.ID) {
+	if !w.drop(b.ID) {
 		return // the log has ended
 	}
 	l := b.log
@@ -182,7 +180,7 @@ func (d *delegations) blockStored(b *waitingBlock, err error) {
 		signal(l.work)
 		return
 	}
-	d.waiting.pause()
+	w.pause()
 	lost, dirs, ok := l.log.Void(b.number)
 	if !ok {
 		return

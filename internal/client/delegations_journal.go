@@ -141,7 +141,7 @@ func (d *delegations) restoreOne(of *journal.Log) (err error) {
 	d.begin(l)
 	for i := range of.Ops {
 		if x := &of.Ops[i]; x.Block != nil {
-			d.awaitBlock(l, x.Number, block.New(x.Op.Command.Blocks[0].ID, x.Block))
+			d.waiting.keep(l, x.Number, block.New(x.Op.Command.Blocks[0].ID, x.Block))
 		}
 	}
 	if len(ops) > 0 {

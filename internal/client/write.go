@@ -97,7 +97,7 @@ func (c *Writer) writePart(ctx context.Context, cred posix.Cred, w *Write) (rout
 		cmd.Data = w.Data
 		return c.router.Update(ctx, &cmd, route.Inode(w.Ino))
 	}
-	if blockCount(w.Data) == 1 && c.router.delegations.takesBlock(w.Ino, len(w.Data)) {
+	if blockCount(w.Data) == 1 && c.router.waiting.takesFor(w.Ino, len(w.Data)) {
 		if a, done, err := c.writeLater(ctx, &cmd, block.NewDraft(w.Data)); done || err != nil {
 			return a, err
 		}
@@ -199,7 +199,7 @@ func (c *Writer) WriteParts(ctx context.Context, cred posix.Cred, w Write, parts
 
 // writeParts executes a write of parts.
 func (c *Writer) writeParts(ctx context.Context, cmd *meta.Command, parts []Part) (route.Answer, error) {
-	if len(parts) == 1 && parts[0].Staged == nil && c.router.delegations.takesBlock(cmd.Ino, parts[0].Data.Len()) {
+	if len(parts) == 1 && parts[0].Staged == nil && c.router.waiting.takesFor(cmd.Ino, parts[0].Data.Len()) {
 		if a, done, err := c.writeLater(ctx, cmd, parts[0].Data); done || err != nil {
 			return a, err
 		}
@@ -221,7 +221,7 @@ func (c *Writer) writeLater(ctx context.Context, cmd *meta.Command, data *block.
 	b := data.Seal(ids.First)
 	with := *cmd
 	with.Blocks = []meta.Block{{ID: b.ID, Length: uint32(len(b.Data))}}
-	return c.router.delegations.writeBlock(ctx, &with, &b)
+	return c.router.waiting.write(ctx, &with, &b)
 }
 
 // drop undoes the staging of a part.

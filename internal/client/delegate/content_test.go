@@ -17,7 +17,7 @@ func writeBlock(ino posix.Ino) *meta.Command {
 	return &meta.Command{Op: meta.OpWrite, Ino: ino, Blocks: []meta.Block{b}, Length: 9, Time: 6}
 }
 
-// A write whose block is not stored is answered, and in no batch, nor is what is behind it (L7).
+// A write of a block that is not stored is answered, and in no batch, nor are the changes behind it (L7).
 func TestWithheldOperations(t *testing.T) {
 	l := newLog(t)
 	f := make1(t, l, create("f"))
@@ -68,7 +68,7 @@ func TestAFullBatchBeforeAWithheldOperation(t *testing.T) {
 	require.False(t, enough)
 }
 
-// A write whose block cannot be stored becomes one of nothing, which a partition executes, and its directory
+// A write of a block that cannot be stored becomes one of nothing, which a partition executes, and its directory
 // is to be returned.
 func TestVoid(t *testing.T) {
 	l := newLog(t)

@@ -246,7 +246,8 @@ func written(number uint64, size int) *Operation {
 	}
 }
 
-// The next process finds a block with its operation, also over the end of the ring; none that is acknowledged.
+// The next process finds a block with its operation, also over the end of the ring, and none that is
+// acknowledged.
 func TestBlocks(t *testing.T) {
 	memory := make([]byte, headerSize+reserve+2*Spare+300<<10)
 	j, _ := opened(t, memory)
