@@ -143,8 +143,8 @@ func printInfo(out io.Writer, found []described) error {
 
 // printHolding prints what the mount holds exclusively, and what it has lost.
 func printHolding(w io.Writer, h *client.Holding) {
-	fmt.Fprintf(w, "  mount\t%d directories held, %d changes not ordered (%s), %d operations wait for them\n",
-		h.Directories, h.Unordered, size(uint64(h.LogBytes)), h.Waiting)
+	fmt.Fprintf(w, "  mount\t%d directories held, %d changes not ordered (%s, and blocks of %s to store), %d operations wait for them\n",
+		h.Directories, h.Unordered, size(uint64(h.LogBytes)), size(uint64(h.BlockBytes)), h.Waiting)
 	for _, l := range h.Losses {
 		fmt.Fprintf(w, "  lost\t%s: %d changes of partition %d: %s: %s\n",
 			l.When.Format(time.DateTime), l.Changes, l.Partition, l.Reason, strings.Join(l.Names, ", "))

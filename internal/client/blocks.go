@@ -85,6 +85,12 @@ const (
 	maxPause   = 2 * time.Second
 )
 
+// put puts a block into the store of its partition.
+func (b *Blocks) put(ctx context.Context, x block.Block) error {
+	store := b.stores.All()[x.ID.Partition()]
+	return b.persist(ctx, func() error { return store.Put(ctx, x) })
+}
+
 // persist calls try. If the client is hard, or answers writes before their order (Config.Delegate), persist
 // repeats the call as long as it fails for a temporary reason: a server that starts again soon loses no
 // content that was answered.
@@ -111,10 +117,14 @@ func isFinal(err error) bool {
 	return false
 }
 
-// read reads a block of a file that is in a partition. It reads from the partition's store. If that store
-// does not have the block or does not answer, it reads from the store of the partition that had the file when
-// the block was written. It returns the partition of the store that gave the block.
+// read reads a block of a file that is in a partition. A block that waits in a log counts as one of the
+// partition's store. It reads from this store. If the store does not have the block or does not answer, it
+// reads from the store of the partition that had the file when the block was written. It returns the
+// partition of the store that gave the block.
 func (b *Blocks) read(ctx context.Context, partition uint16, id posix.BlockID, into []byte) (data []byte, from uint16, err error) {
+	if data := b.router.waiting.get(id); data != nil {
+		return data, partition, nil
+	}
 	data, err = b.stores.All()[partition].Get(ctx, id, into[:0:len(into)])
 	if err == nil || ctx.Err() != nil {
 		return data, partition, err

@@ -149,6 +149,10 @@ func New(cfg Config) (*Client, error) {
 	part.leases.router = routes
 	part.router = &router{Router: routes, delegations: newDelegations(&cfg, routes, part.losses, part.notices.Rarely)}
 	part.leases.delegations = part.router.delegations
+	blocks := newBlocks(part)
+	if d := part.router.delegations; d != nil {
+		part.router.waiting, d.waiting.put = d.waiting, blocks.put
+	}
 	if err := part.router.delegations.restore(cfg.Journal.Logs); err != nil {
 		return nil, err
 	}
@@ -156,7 +160,6 @@ func New(cfg Config) (*Client, error) {
 		part.leases.resume(cfg.Resume.Streams)
 		part.losses.adopt(cfg.Resume.Losses)
 	}
-	blocks := newBlocks(part)
 	reader := newReader(part, blocks)
 	copier := newCopier(part, blocks, reader)
 	names := newNames(part, copier)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/client/delegate"
 	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/meta"
@@ -101,7 +102,7 @@ func (r *router) Update(ctx context.Context, cmd *meta.Command, to route.Target)
 	for entered := false; !entered; {
 		turns := d.gate.count()
 		if !d.isIdle() && !to.Several() {
-			if a, done, err := d.update(ctx, cmd); done || err != nil {
+			if a, done, err := d.update(ctx, cmd, nil); done || err != nil {
 				return a, err
 			}
 		}
@@ -146,7 +147,7 @@ func (r *router) UpdateBuilt(ctx context.Context, ino posix.Ino, build route.Bui
 				return route.Answer{Partition: ino.Partition()}, err
 			}
 			if session == 0 || d.isOf(ino, session) {
-				if a, done, err := d.update(ctx, cmd); done || err != nil {
+				if a, done, err := d.update(ctx, cmd, nil); done || err != nil {
 					return a, err
 				}
 			}
@@ -174,8 +175,9 @@ func isMkdir(cmd *meta.Command) bool {
 	return cmd.Op == meta.OpMknod && cmd.Mode.IsDir() && cmd.Name != ""
 }
 
-// update executes an update in a log. done is false if the update is not for a log.
-func (d *delegations) update(ctx context.Context, cmd *meta.Command) (a route.Answer, done bool, err error) {
+// update executes an update in a log. b is the block of a write that is not stored yet; nil: there is none.
+// done is false if the update is not for a log, or if there is no room for the block.
+func (d *delegations) update(ctx context.Context, cmd *meta.Command, b *block.Block) (a route.Answer, done bool, err error) {
 	before := d.ends(cmd.Ino.Partition())
 	for {
 		d.mu.Lock()
@@ -199,9 +201,13 @@ func (d *delegations) update(ctx context.Context, cmd *meta.Command) (a route.An
 			}
 			continue
 		}
+		if b != nil && !(covers && d.waiting.takes(len(b.Data)) && d.journal.TakesBlock(len(b.Data))) {
+			d.mu.Unlock()
+			return a, false, nil
+		}
 		r, outcome := meta.Result{}, delegate.Uncovered
 		if covers {
-			r, outcome = d.append(ctx, l, cmd)
+			r, outcome = d.append(ctx, l, cmd, b)
 		}
 		last := l.log.Last()
 		unkept := l.unkept == last // the next process would not know the operation
@@ -227,12 +233,18 @@ func (d *delegations) update(ctx context.Context, cmd *meta.Command) (a route.An
 }
 
 // append executes an update in a log. The caller holds mu.
-func (d *delegations) append(ctx context.Context, l *logOf, cmd *meta.Command) (meta.Result, delegate.Outcome) {
+func (d *delegations) append(ctx context.Context, l *logOf, cmd *meta.Command, b *block.Block) (meta.Result, delegate.Outcome) {
 	c := *cmd
 	c.Time = l.now()
-	l.request = requestOf(ctx)
+	l.request, l.block = requestOf(ctx), nil
+	if b != nil {
+		l.block = b.Data
+	}
 	r, outcome := l.log.Update(&c)
 	if outcome == delegate.Logged {
+		if b != nil {
+			d.waiting.keep(l, l.log.Last(), *b)
+		}
 		d.noteReleased(l)
 		d.logged(l, cmd)
 	}

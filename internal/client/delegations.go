@@ -35,7 +35,8 @@ const (
 // router sends the commands of the client, or answers them from the logs of held directories.
 type router struct {
 	*route.Router
-	delegations *delegations // nil: the client holds no directories
+	delegations *delegations   // nil: the client holds no directories
+	waiting     *waitingBlocks // nil: none ever
 }
 
 // delegations are the logs of the directories that the client holds (package delegate).
@@ -49,9 +50,10 @@ type delegations struct {
 	wishes *wishes
 	asking chan struct{} // has room for one token: of the request for an existing directory
 
-	held   atomic.Int64  // logs
-	freed  atomic.Uint64 // events in which the client has begun or ceased to own inodes
-	counts struct{ logged, recalls, lost, restored atomic.Uint64 }
+	waiting *waitingBlocks
+	held    atomic.Int64  // logs
+	freed   atomic.Uint64 // events in which the client has begun or ceased to own inodes
+	counts  struct{ logged, recalls, lost, restored atomic.Uint64 }
 
 	mu      sync.Mutex
 	journal *journal.Journal  // its content is GUARDED_BY mu; nil: operations that are not ordered die with this process
@@ -69,6 +71,7 @@ type Holding struct {
 	Lost        uint64 `json:"lost"`        // changes that were answered and could not be ordered
 	Restored    uint64 `json:"restored"`    // changes that a process before had answered, and this one has sent
 	LogBytes    int    `json:"log_bytes"`   // of the changes that are not ordered yet
+	BlockBytes  int    `json:"block_bytes"` // of their content that is not stored yet
 	KeptBytes   int    `json:"kept_bytes"`  // of the memory that outlives the process, with changes that are ordered
 	Waiting     int    `json:"waiting"`     // operations that wait until changes are ordered
 	Losses      []Loss `json:"losses"`      // the last ones
@@ -82,6 +85,7 @@ func (c *Client) Holding() (h Holding) {
 	}
 	h.Logged, h.Recalls, h.Lost = d.counts.logged.Load(), d.counts.recalls.Load(), d.counts.lost.Load()
 	h.Restored, h.Losses = d.counts.restored.Load(), d.losses.last()
+	h.BlockBytes = d.waiting.size()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, l := range d.logs {
@@ -121,10 +125,12 @@ func newDelegations(cfg *Config, r *route.Router, l *losses, notice func(kind, t
 	if !cfg.Delegate || cfg.Linearizable {
 		return nil
 	}
-	return &delegations{
+	d := &delegations{
 		router: r, cfg: cfg, notice: notice, losses: l, gate: newGate(), wishes: newWishes(), asking: make(chan struct{}, 1),
 		journal: cfg.Journal.Journal, logs: map[uint16]*logOf{}, last: map[uint64]uint64{},
 	}
+	d.waiting = newWaitingBlocks(d)
+	return d
 }
 
 // isIdle reports whether the client holds nothing, and has no log.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/client/delegate"
 	"github.com/globalfs/globalfs/internal/client/journal"
 	"github.com/globalfs/globalfs/internal/client/route"
@@ -74,6 +75,7 @@ func (j *Journal) isNewest(i int) bool { return i == 0 || j.Logs[i-1].Partition 
 type journaled struct {
 	restored bool   // it has the operations of a dead process, and holds nothing
 	request  uint64 // GUARDED_BY delegations.mu; of the kernel, for the operation that is being appended
+	block    []byte // GUARDED_BY delegations.mu; of the operation that is being appended, if it is not stored
 	unkept   uint64 // GUARDED_BY delegations.mu; the last operation for which the journal had no room
 }
 
@@ -88,7 +90,7 @@ func idOf(l *logOf) journal.ID {
 func (d *delegations) record(l *logOf, number uint64, op *delegation.Op, r *meta.Result) {
 	x := journal.Operation{Number: number, Op: *op, Result: *r}
 	if op.Return == 0 {
-		x.Request = l.request
+		x.Request, x.Block = l.request, l.block
 	}
 	if !d.journal.Append(idOf(l), &x) {
 		l.unkept = number
@@ -137,6 +139,11 @@ func (d *delegations) restoreOne(of *journal.Log) (err error) {
 	l.oldest = time.Now()
 	d.counts.restored.Add(uint64(len(ops)))
 	d.begin(l)
+	for i := range of.Ops {
+		if x := &of.Ops[i]; x.Block != nil {
+			d.waiting.keep(l, x.Number, block.New(x.Op.Command.Blocks[0].ID, x.Block))
+		}
+	}
 	if len(ops) > 0 {
 		d.cfg.Logger.Info("changes that the process before has answered are being ordered", "partition", l.id, "changes", len(ops))
 		signal(l.work)

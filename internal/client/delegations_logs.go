@@ -240,6 +240,7 @@ func (d *delegations) end(l *logOf) {
 func (d *delegations) release(ops []delegation.Op) {
 	for i := range ops {
 		for _, b := range ops[i].Command.Blocks {
+			d.waiting.drop(b.ID)
 			d.router.DropBlock(b.ID)
 		}
 	}

@@ -73,6 +73,7 @@ func live(t *testing.T, n *clienttest.Network, memory []byte, before *client.Sta
 func (m *mortal) die(t *testing.T, n *clienttest.Network) *mortal {
 	t.Helper()
 	before := m.Snapshot()
+	m.Holding()                     // behind all that was written to the memory
 	memory := bytes.Clone(m.memory) // what the dead one does now has no effect
 	m.dead.Store(true)
 	_ = m.Close()
@@ -250,7 +251,7 @@ func TestRequestOfADeadClient(t *testing.T) {
 	})
 }
 
-// Content in blocks is stored before its operation is in the log. The next process keeps the blocks.
+// The next process keeps the blocks of the dead one, stored or not, also of a session that has just begun.
 func TestBlocksOfADeadClient(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := live(t, n, make([]byte, journal.Size), nil)

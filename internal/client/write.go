@@ -97,6 +97,11 @@ func (c *Writer) writePart(ctx context.Context, cred posix.Cred, w *Write) (rout
 		cmd.Data = w.Data
 		return c.router.Update(ctx, &cmd, route.Inode(w.Ino))
 	}
+	if blockCount(w.Data) == 1 && c.router.waiting.takesFor(w.Ino, len(w.Data)) {
+		if a, done, err := c.writeLater(ctx, &cmd, block.NewDraft(w.Data)); done || err != nil {
+			return a, err
+		}
+	}
 	var ids *route.BlockIDs // of the blocks that hold the data
 	decided := func() {
 		if ids != nil {
@@ -152,7 +157,7 @@ func (c *Writer) stage(ctx context.Context, at uint16, data *block.Draft) (*Stag
 		return nil, err
 	}
 	b := data.Seal(ids.First)
-	if err := c.store(ctx, b); err != nil {
+	if err := c.blocks.put(ctx, b); err != nil {
 		ids.Decided()
 		c.notStored(ctx, at, err)
 		return nil, err
@@ -181,10 +186,7 @@ func (c *Writer) WriteParts(ctx context.Context, cred posix.Cred, w Write, parts
 	if w.Append {
 		cmd.Flags |= meta.Append
 	}
-	a, err := c.router.UpdateBuilt(ctx, w.Ino, func(at uint16) (_ *meta.Command, session uint64, err error) {
-		cmd.Blocks, session, err = c.stageParts(ctx, at, parts)
-		return &cmd, session, err
-	})
+	a, err := c.writeParts(ctx, &cmd, parts)
 	if err != nil {
 		return Written{}, c.outcome(err)
 	}
@@ -193,6 +195,33 @@ func (c *Writer) WriteParts(ctx context.Context, cred posix.Cred, w Write, parts
 		done.Attr, err = c.killSetID(ctx, cred, a.Attr)
 	}
 	return done, err
+}
+
+// writeParts executes a write of parts.
+func (c *Writer) writeParts(ctx context.Context, cmd *meta.Command, parts []Part) (route.Answer, error) {
+	if len(parts) == 1 && parts[0].Staged == nil && c.router.waiting.takesFor(cmd.Ino, parts[0].Data.Len()) {
+		if a, done, err := c.writeLater(ctx, cmd, parts[0].Data); done || err != nil {
+			return a, err
+		}
+	}
+	return c.router.UpdateBuilt(ctx, cmd.Ino, func(at uint16) (_ *meta.Command, session uint64, err error) {
+		cmd.Blocks, session, err = c.stageParts(ctx, at, parts)
+		return cmd, session, err
+	})
+}
+
+// writeLater executes a write of one block in a log, and stores the block later. done is false if the caller
+// is to store the block first.
+func (c *Writer) writeLater(ctx context.Context, cmd *meta.Command, data *block.Draft) (a route.Answer, done bool, err error) {
+	ids, err := c.router.NumberBlocks(ctx, cmd.Ino.Partition(), 1)
+	if err != nil {
+		return a, false, err
+	}
+	defer ids.Decided()
+	b := data.Seal(ids.First)
+	with := *cmd
+	with.Blocks = []meta.Block{{ID: b.ID, Length: uint32(len(b.Data))}}
+	return c.router.waiting.write(ctx, &with, &b)
 }
 
 // drop undoes the staging of a part.
@@ -241,19 +270,13 @@ func (c *Writer) put(ctx context.Context, first posix.BlockID, data []byte) ([]m
 		part := data[i*meta.MaxBlock : min(len(data), (i+1)*meta.MaxBlock)]
 		id := posix.MakeBlockID(first.Partition(), first.Session(), first.Counter()+uint64(i))
 		blocks[i] = meta.Block{ID: id, Length: uint32(len(part))}
-		g.Go(func() error { return c.store(stored, block.New(id, part)) })
+		g.Go(func() error { return c.blocks.put(stored, block.New(id, part)) })
 	}
 	if err := g.Wait(); err != nil {
 		c.notStored(ctx, first.Partition(), err)
 		return nil, err
 	}
 	return blocks, nil
-}
-
-// store puts a block into the store of its partition.
-func (c *Writer) store(ctx context.Context, b block.Block) error {
-	store := c.blocks.stores.All()[b.ID.Partition()]
-	return c.blocks.persist(ctx, func() error { return store.Put(ctx, b) })
 }
 
 // notStored logs that blocks of a partition could not be stored, unless ctx has ended.

@@ -35,6 +35,9 @@ const (
 	holderExpired   treeMark = "the session of a client with a log ended"
 	revokedGrant    treeMark = "a log stopped because a directory was revoked"
 	crossedIntoHeld treeMark = "a command of several partitions took a file out of a held directory"
+	waitedForBlock  treeMark = "operations waited until the block of an earlier one was stored"
+	revivedBlock    treeMark = "a client died with a block that was not stored"
+	blockFailed     treeMark = "the block of a write in a log could not be stored"
 )
 
 // TestTreeDelegations: replicas and clients crash, links are cut.
@@ -46,7 +49,8 @@ func TestTreeDelegations(t *testing.T) {
 		r := treeRun(seed, treeSetup{holders: h})
 		return h.judge(r, reach)
 	})
-	reach.require(t, workedInLog, batchAgain, severalBatches, batchEarly, heardRecall, foreignWaited, foreignPrefix, holderCrashed, holderRevived, crossedIntoHeld)
+	reach.require(t, workedInLog, batchAgain, severalBatches, batchEarly, heardRecall, foreignWaited, foreignPrefix, holderCrashed, holderRevived, crossedIntoHeld,
+		waitedForBlock, revivedBlock, blockFailed)
 }
 
 // TestTreeDelegationsExpire: sessions end, and clients are silent until their directories are revoked.
@@ -82,6 +86,7 @@ type holder struct {
 	acked   []delegation.Op // of the log, acknowledged last
 	unheard bool            // it has asked for a directory without waiting for the answer
 	waiting []func() bool   // callers that wait for the log: true: it is over
+	blocks  map[uint64]bool // operations of the log whose block is not stored: true: it can be
 }
 
 func (h *holder) session() uint64 { return h.c.session[heldPartition] }
@@ -123,7 +128,7 @@ func (h *holder) begin() {
 	if err != nil {
 		h.c.stop("log: %v", err)
 	}
-	h.log, h.history, h.acked = log, h.all.newHistory(), nil
+	h.log, h.history, h.acked, h.blocks = log, h.all.newHistory(), nil, map[uint64]bool{}
 }
 
 // revive continues the log as the next process of a client that has died does, with the operations that the
@@ -147,6 +152,10 @@ func (h *holder) revive() {
 		h.c.stop("log: %v", err)
 	}
 	h.log, h.acked = log, nil
+	for _, number := range slices.Sorted(maps.Keys(h.blocks)) {
+		h.c.run.reach[revivedBlock]++
+		h.withhold(number, h.blocks[number])
+	}
 	h.drain()
 	if h.log == log {
 		h.begin()
@@ -245,6 +254,11 @@ func (h *holder) flush() {
 	if x, ok := h.log.Next(); ok {
 		if h.log.Flying() > 1 {
 			h.c.run.reach[severalBatches]++
+		}
+		for i := range x.Ops {
+			if _, waits := h.blocks[x.First+uint64(i)]; waits {
+				h.c.run.fail("L7: client %d sends operation %d without its block", h.c.id, x.First+uint64(i))
+			}
 		}
 		h.fly(h.log, h.history, x)
 	}
@@ -444,7 +458,7 @@ func (h *holder) work() {
 		command.Op = meta.OpUnlink
 		if exists && h.all.dirs[child] != nil {
 			command.Op = meta.OpRmdir
-			if len(h.all.dirs[child].names) > 0 {
+			if of := h.all.dirs[child]; len(of.names) > 0 || of.foreign {
 				want = posix.ENOTEMPTY
 			}
 		}
@@ -482,7 +496,38 @@ func (h *holder) work() {
 		c.run.reach[workedInLog]++
 		h.worked(dir, &command)
 		h.all.apply(h, loggedOp{dir: dir.ino, name: name, command: command, ino: r.Attr.Ino})
+		if write := command.Op == meta.OpWrite; write || c.pick(10) == 0 {
+			h.withhold(h.log.Last(), !write || c.pick(3) > 0)
+		}
 	}
+}
+
+// withhold withholds an operation until its block is stored, or is known to be lost: good is false.
+func (h *holder) withhold(number uint64, good bool) {
+	log, net := h.log, h.c.run.net
+	log.Withhold(number)
+	h.blocks[number] = good
+	net.Schedule(net.Now()+net.between(0, 300*time.Millisecond), func() {
+		if h.log != log {
+			return // the next process stores it, or the log is lost
+		}
+		if log.Last() > number {
+			h.c.run.reach[waitedForBlock]++
+		}
+		delete(h.blocks, number)
+		if good {
+			log.Stored(number)
+		} else {
+			_, dirs, ok := log.Void(number)
+			if !ok {
+				h.c.run.fail("client %d: operation %d was not withheld", h.c.id, number)
+				return
+			}
+			h.c.run.reach[blockFailed]++
+			h.giveBack(dirs)
+		}
+		h.flush()
+	})
 }
 
 // foreign changes a directory of another client by a name of its own, or a file of it, or takes a file of it

@@ -35,6 +35,7 @@ type heldDir struct {
 	taken    map[string]bool      // names that another client moves away
 	doubtful bool                 // an update of another client has an unknown outcome
 	adopted  bool                 // its holder got it when it existed
+	foreign  bool                 // its holder got it with names of other clients
 }
 
 // isHeld reports whether the holder works in the directory.
@@ -132,10 +133,16 @@ func (l *logHistory) state(k int) map[posix.Ino]map[string]posix.Ino {
 			dirs[bases[0].dir] = maps.Clone(bases[0].names)
 		}
 		if i == k {
-			return dirs
+			break
 		}
 		l.ops[i].apply(dirs)
 	}
+	for _, b := range bases { // the log has got it later, and no operation before has changed it
+		if dirs[b.dir] == nil {
+			dirs[b.dir] = maps.Clone(b.names)
+		}
+	}
+	return dirs
 }
 
 // explains names the contradiction between a log and the final names of its directories; empty: there is

@@ -146,6 +146,7 @@ func (h *holder) adopted(dir *heldDir) {
 		h.c.stop("W8: directory %d was adopted with %v, and its holder has answered %v", dir.ino, names, dir.names)
 	}
 	dir.holder, dir.history, dir.names, dir.doubtful, dir.adopted = h, h.history, names, false, true
+	dir.foreign = len(all) > len(names)
 	h.history.bases = append(h.history.bases, base{len(h.history.ops), dir.ino, maps.Clone(names)})
 }
 

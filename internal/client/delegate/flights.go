@@ -15,8 +15,8 @@ func (l *Log) Flying() int { return len(l.flights) }
 // batch.
 func (l *Log) Unsent() (n int, enough bool) {
 	from := l.inFlight()
-	n = l.take(from)
-	return len(l.ops) - from, n == delegation.MaxOps || n < len(l.ops)-from
+	_, enough = l.take(from)
+	return len(l.ops) - from, enough
 }
 
 // inFlight returns the number of operations of batches under way.
@@ -30,22 +30,26 @@ func (l *Log) inFlight() (n int) {
 // Sent returns the number of the newest operation that is, or was, in a batch.
 func (l *Log) Sent() uint64 { return l.Acknowledged() + uint64(l.inFlight()) }
 
-// take returns the number of the operations from ops[from] on that a batch has room for.
-func (l *Log) take(from int) (n int) {
+// take returns the number of the operations from ops[from] on for the next batch, and reports whether the
+// batch is full. A withheld operation is in no batch, and none behind it (L7).
+func (l *Log) take(from int) (n int, full bool) {
 	size := 0
-	for _, p := range l.ops[from:] {
-		if n == delegation.MaxOps || n > 0 && size+p.size > maxBatch {
-			break
+	for i := from; i < len(l.ops) && !l.ops[i].withheld; i++ {
+		p := &l.ops[i]
+		if n > 0 && size+p.size > maxBatch {
+			return n, true
 		}
-		n, size = n+1, size+p.size
+		if n, size = n+1, size+p.size; n == delegation.MaxOps {
+			return n, true
+		}
 	}
-	return n
+	return n, false
 }
 
 // Next returns another batch, which is under way from now on (L2); false: there is none, or MaxFlights are.
 func (l *Log) Next() (x delegation.Batch, ok bool) {
 	from := l.inFlight()
-	n := l.take(from)
+	n, _ := l.take(from)
 	if n == 0 || len(l.flights) == MaxFlights {
 		return x, false
 	}

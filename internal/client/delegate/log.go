@@ -54,8 +54,9 @@ type Log struct {
 // pending is an operation that is not acknowledged.
 type pending struct {
 	delegation.Op
-	size int
-	inos []posix.Ino // that it may have changed
+	size     int
+	inos     []posix.Ino // that it may have changed
+	withheld bool        // its block is not stored
 }
 
 // New makes an empty log.

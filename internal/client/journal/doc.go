@@ -20,6 +20,8 @@
 //	    For that, operations stay in the journal for a while after their acknowledgement (retained).
 //	J6  The memory is bounded: Append refuses an operation that does not fit, and the caller waits for
 //	    acknowledgements.
+//	J7  A block that is not stored is in the record of its operation. So the successor finds either both or
+//	    none, and stores the block before it sends the operation. A block may be stored twice: it is the same.
 //
 // # Format of the memory
 //
@@ -36,6 +38,7 @@
 //
 //	begun         the log may hold directories; written again when the head passes it
 //	operation     its number, the request of the kernel (0: none), the operation, its result
+//	with a block  the same, and the block up to the end of the record (format 2)
 //	acknowledged  the number up to which all operations of the log are ordered
 //	ended         the log is ended: its other operations are lost, or it has none
 package journal

@@ -8,7 +8,7 @@ import (
 
 // Bounds.
 const (
-	retained = 1 << 20   // bytes of records that stay for requests of the kernel (J5), if nothing else needs the room
+	retained = 4 << 20   // bytes of records that stay for requests of the kernel (J5), if nothing else needs the room
 	reserve  = 256 << 10 // bytes for records that are not operations
 	// Spare is the room that Full keeps for one more operation.
 	Spare = 1 << 20
@@ -21,6 +21,7 @@ type Journal struct {
 	logs map[ID]*log // that have not ended, or have records
 
 	answers map[uint64][]Answer // of the process before, by request
+	encoded []byte              // memory for the next record
 }
 
 // kept is a record in the ring.
@@ -87,7 +88,7 @@ func (j *Journal) replay(r *record, position uint64) {
 	switch r.kind {
 	case begun:
 		j.keep(position, l, 0)
-	case operation:
+	case operation, blockOperation:
 		j.keep(position, l, r.op.Number)
 		l.last = r.op.Number
 		l.ops = append(l.ops, r.op)
@@ -164,7 +165,11 @@ func (j *Journal) Append(id ID, op *Operation) bool {
 	if j == nil {
 		return true
 	}
-	at, ok := j.write(&record{kind: operation, id: id, op: *op}, reserve)
+	r := record{kind: operation, id: id, op: *op}
+	if op.Block != nil {
+		r.kind = blockOperation
+	}
+	at, ok := j.write(&r, reserve)
 	if ok {
 		l := j.of(id)
 		l.last = op.Number
@@ -205,6 +210,19 @@ func (j *Journal) Full() bool {
 	return j.ring.room() < reserve+Spare
 }
 
+// TakesBlock reports whether there is room for an operation with a block of n bytes, and for others after it.
+// There is none in memory of an older version: a log holder of that version may read it.
+func (j *Journal) TakesBlock(n int) bool {
+	if j == nil {
+		return true
+	}
+	need := uint64(n) + reserve + 2*Spare
+	if j.ring.room() < need {
+		j.trim(0)
+	}
+	return j.ring.format == format && j.ring.room() >= need
+}
+
 // Bytes returns the size of the operations that are kept.
 func (j *Journal) Bytes() int {
 	if j == nil {
@@ -233,15 +251,15 @@ func (j *Journal) Answer(request uint64, same func(*Operation) bool) (*Answer, b
 
 // write appends a record, if so much room is left behind it.
 func (j *Journal) write(r *record, left uint64) (position uint64, ok bool) {
-	content := r.append(nil)
-	need := uint64(len(content)) + recordSize + left
+	j.encoded = r.append(j.encoded[:0])
+	need := uint64(len(j.encoded)) + uint64(len(r.op.Block)) + recordSize + left
 	if j.ring.room() < need {
 		j.trim(0)
 	}
 	if j.ring.room() < need {
 		return 0, false
 	}
-	return j.ring.append(content), true
+	return j.ring.append(j.encoded, r.op.Block), true
 }
 
 // trim moves the head past records that nobody needs, as long as more bytes than keep are used.

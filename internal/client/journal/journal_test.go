@@ -226,7 +226,7 @@ func TestDamagedMemory(t *testing.T) {
 	j, _ := opened(t, memory)
 	j.Begin(first)
 	require.True(t, j.Append(first, create(1, 0, 0)))
-	for place, problem := range map[int]string{0: "it begins with", placeFormat: "format 0, this version knows 1", placeHeads: "header is damaged"} {
+	for place, problem := range map[int]string{0: "it begins with", placeFormat: "format 3, this version knows 2", placeHeads: "header is damaged"} {
 		bad := bytes.Clone(memory)
 		bad[place] ^= 1
 		_, _, err := Open(bad)
@@ -235,6 +235,66 @@ func TestDamagedMemory(t *testing.T) {
 	}
 	_, _, err := Open(make([]byte, 100))
 	require.Error(t, err)
+}
+
+// written is a write with a block that is not stored.
+func written(number uint64, size int) *Operation {
+	id := posix.MakeBlockID(3, 11, number)
+	return &Operation{
+		Number: number, Block: bytes.Repeat([]byte{byte(number)}, size),
+		Op: delegation.Op{Command: meta.Command{Op: meta.OpWrite, Ino: 9, Length: uint64(size), Blocks: []meta.Block{{ID: id, Length: uint32(size)}}}},
+	}
+}
+
+// The next process finds a block with its operation, also over the end of the ring, and none that is
+// acknowledged.
+func TestBlocks(t *testing.T) {
+	memory := make([]byte, headerSize+reserve+2*Spare+300<<10)
+	j, _ := opened(t, memory)
+	j.Begin(first)
+	const size = 100 << 10
+	for n := uint64(1); n < 60; n++ {
+		require.True(t, j.TakesBlock(size), n)
+		require.True(t, j.Append(first, written(n, size)))
+		require.True(t, j.Append(first, create(n+1, 0, 10)))
+		n++
+		j.Acknowledge(first, n-2)
+		_, logs := opened(t, bytes.Clone(memory))
+		require.Equal(t, []uint64{n - 1, n}, numbers(&logs[0]))
+		require.Equal(t, written(n-1, size).Block, logs[0].Ops[0].Block)
+		require.Nil(t, logs[0].Ops[1].Block)
+	}
+	require.False(t, j.TakesBlock(1<<20), "other operations need the room")
+}
+
+// An operation and its block are found together, or not at all (J7).
+func TestTornBlock(t *testing.T) {
+	memory := make([]byte, Size)
+	j, _ := opened(t, memory)
+	j.Begin(first)
+	require.True(t, j.Append(first, create(1, 0, 10)))
+	at := headerSize + int(j.ring.tail)
+	require.True(t, j.Append(first, written(2, 5000)))
+	for end := headerSize + int(j.ring.tail); end > at; end -= 97 {
+		torn := bytes.Clone(memory)
+		torn[end-1] ^= 1
+		_, logs := opened(t, torn)
+		require.Equal(t, []uint64{1}, numbers(&logs[0]))
+	}
+}
+
+// Memory of an older version takes no block: its log holder would not understand it.
+func TestMemoryWithoutBlocks(t *testing.T) {
+	memory := make([]byte, Size)
+	j, _ := opened(t, memory)
+	j.Begin(first)
+	memory[placeFormat] = withoutBlocks
+	require.True(t, j.TakesBlock(5000))
+	j, logs := opened(t, memory)
+	require.Len(t, logs, 1)
+	require.False(t, j.TakesBlock(5000))
+	require.True(t, j.Append(first, create(1, 0, 10)))
+	require.EqualValues(t, withoutBlocks, memory[placeFormat])
 }
 
 func FuzzOpen(f *testing.F) {

@@ -21,6 +21,9 @@ type Operation struct {
 	Request uint64 // of the kernel; 0: none
 	Op      delegation.Op
 	Result  meta.Result
+	// Block is the content of the only block of Op, which was not stored when Op was appended; nil: all
+	// blocks were.
+	Block []byte
 }
 
 // kind is the kind of a record.
@@ -31,9 +34,10 @@ const (
 	operation
 	acknowledged
 	ended
+	blockOperation
 )
 
-// record is the content of a record.
+// record is the content of a record. The block of an operation comes behind its encoding.
 type record struct {
 	kind   kind
 	id     ID
@@ -45,7 +49,7 @@ func (r *record) append(b []byte) []byte {
 	b = append(b, byte(r.kind))
 	b = varint.AppendUint(varint.AppendUint(varint.AppendUint(b, r.id.Partition), r.id.Session), r.id.Number)
 	switch r.kind {
-	case operation:
+	case operation, blockOperation:
 		b = varint.AppendUint(varint.AppendUint(b, r.op.Number), r.op.Request)
 		b = varint.AppendBytes(b, r.op.Op.Append(nil))
 		b = varint.AppendBytes(b, r.op.Result.Append(nil))
@@ -62,7 +66,7 @@ func decode(b []byte) (r record, err error) {
 	r.id = ID{in.Uint16(), in.Uint64(), in.Uint64()}
 	switch r.kind {
 	case begun, ended:
-	case operation:
+	case operation, blockOperation:
 		r.op.Number, r.op.Request = in.Uint64(), in.Uint64()
 		op, result := in.Bytes(), in.Bytes()
 		if in.Err() != nil {
@@ -73,6 +77,9 @@ func decode(b []byte) (r record, err error) {
 		}
 		if r.op.Result, err = meta.DecodeResult(result); err != nil {
 			return r, err
+		}
+		if r.kind == blockOperation {
+			r.op.Block = in.Rest()
 		}
 	case acknowledged:
 		r.number = in.Uint64()

@@ -23,8 +23,11 @@ const (
 
 var magic = [8]byte{'G', 'F', 'S', 'L', 'O', 'G', 0, '\n'}
 
-// format increases when an older version would misread the memory.
-const format = 1
+// Formats: the number increases when an older version would misread the memory.
+const (
+	format        = 2
+	withoutBlocks = 1 // no operation has its block with it
+)
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
@@ -34,6 +37,7 @@ type ring struct {
 	head   uint64 // position of the oldest record
 	tail   uint64 // position behind the newest one
 	turn   int    // the place of the head to be written next
+	format uint32
 }
 
 // isNew reports whether nothing was written to the memory.
@@ -48,6 +52,7 @@ func isNew(memory []byte) bool {
 
 // prepare writes the header of new memory.
 func (r *ring) prepare() {
+	r.format = format
 	binary.LittleEndian.PutUint32(r.memory[placeFormat:], format)
 	r.setHead(0)
 	copy(r.memory, magic[:]) // last: from here on the memory is valid
@@ -58,8 +63,8 @@ func (r *ring) open() error {
 	if [8]byte(r.memory[:8]) != magic {
 		return fmt.Errorf("log of held directories: it begins with %q: unmount, and mount again; what it holds is lost", r.memory[:8])
 	}
-	if f := binary.LittleEndian.Uint32(r.memory[placeFormat:]); f != format {
-		return fmt.Errorf("log of held directories: format %d, this version knows %d: go on with the version that wrote it, or unmount, and mount with this one", f, format)
+	if r.format = binary.LittleEndian.Uint32(r.memory[placeFormat:]); r.format != format && r.format != withoutBlocks {
+		return fmt.Errorf("log of held directories: format %d, this version knows %d: go on with the version that wrote it, or unmount, and mount with this one", r.format, format)
 	}
 	found := false
 	for place := range 2 {
@@ -89,15 +94,16 @@ func (r *ring) size() uint64 { return uint64(len(r.memory) - headerSize) }
 // room returns the bytes that are free.
 func (r *ring) room() uint64 { return r.size() - (r.tail - r.head) }
 
-// append writes a record, for which there is room, and returns its position.
-func (r *ring) append(content []byte) uint64 {
+// append writes a record of two parts, for which there is room, and returns its position.
+func (r *ring) append(content, rest []byte) uint64 {
 	var header [recordSize]byte
-	at := r.tail
-	binary.LittleEndian.PutUint32(header[:], uint32(len(content)))
-	binary.LittleEndian.PutUint32(header[4:], checksum(at, content))
+	at, length := r.tail, len(content)+len(rest)
+	binary.LittleEndian.PutUint32(header[:], uint32(length))
+	binary.LittleEndian.PutUint32(header[4:], checksum(at, content, rest))
 	r.write(at+recordSize, content)
+	r.write(at+recordSize+uint64(len(content)), rest)
 	r.write(at, header[:])
-	r.tail += recordSize + uint64(len(content))
+	r.tail += recordSize + uint64(length)
 	return at
 }
 
@@ -114,7 +120,7 @@ func (r *ring) next() (content []byte, position uint64, ok bool) {
 	}
 	content = make([]byte, length)
 	r.read(r.tail+recordSize, content)
-	if checksum(r.tail, content) != binary.LittleEndian.Uint32(header[4:]) {
+	if checksum(r.tail, content, nil) != binary.LittleEndian.Uint32(header[4:]) {
 		return nil, 0, false
 	}
 	position = r.tail
@@ -122,10 +128,10 @@ func (r *ring) next() (content []byte, position uint64, ok bool) {
 	return content, position, true
 }
 
-func checksum(position uint64, content []byte) uint32 {
+func checksum(position uint64, content, rest []byte) uint32 {
 	var at [8]byte
 	binary.LittleEndian.PutUint64(at[:], position)
-	return crc32.Update(crc32.Checksum(at[:], table), table, content)
+	return crc32.Update(crc32.Update(crc32.Checksum(at[:], table), table, content), table, rest)
 }
 
 func (r *ring) write(position uint64, b []byte) {
