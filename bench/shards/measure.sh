@@ -24,7 +24,7 @@ for partitions in 1 2 4; do
 		"$globalfs" server "region$letter" --config "cluster$partitions.yaml" >"server-$partitions$letter.log" 2>&1 &
 	done
 	"$globalfs" status --config "cluster$partitions.yaml" --wait 3m >/dev/null
-	"$globalfs" mount --certs none --delegate none "127.0.0.1:7${partitions}20" "mnt$partitions" >mount.log 2>&1
+	"$globalfs" mount --certs none --delegate=none "127.0.0.1:7${partitions}20" "mnt$partitions" >mount.log 2>&1
 	mkdir "mnt$partitions/region/bench"
 done
 echo "partitions 1, 2 and 4; $files files, 8 clients, three servers each, on $(nproc) cores; load before: $(cut -d' ' -f1-3 /proc/loadavg)"
