@@ -21,8 +21,8 @@ func (l *Log) Stored(number uint64) {
 	}
 }
 
-// Void makes a withheld write of a block that cannot be stored a write of nothing. It returns the operation as
-// it was, and the directories to return, because their copy has the content; false: it is not withheld.
+// Void makes a withheld write of a block that cannot be stored a write of nothing. It returns the operation
+// as it was, and the directories to return, because their copy has the content; false: it is not withheld.
 func (l *Log) Void(number uint64) (lost delegation.Op, dirs []posix.Ino, ok bool) {
 	p := l.pending(number)
 	if p == nil || !p.withheld {

@@ -68,8 +68,8 @@ func TestAFullBatchBeforeAWithheldOperation(t *testing.T) {
 	require.False(t, enough)
 }
 
-// A write of a block that cannot be stored becomes one of nothing, which a partition executes, and its directory
-// is to be returned.
+// A write of a block that cannot be stored becomes one of nothing, which a partition executes, and its
+// directory is to be returned.
 func TestVoid(t *testing.T) {
 	l := newLog(t)
 	f := make1(t, l, create("f"))

@@ -21,10 +21,10 @@
 //	L6  The copy of a directory that existed is read after the grant. The client has no other update under way
 //	    from before the request to the end of the copy, and answers from it only if it was not asked to return
 //	    the directory meanwhile (WasReturned).
-//	L7  A write of a block that is not stored is in the copy and in the log, and in no batch, nor is an operation
-//	    behind it (Withhold). So no ordered command names a block that was never stored, and the ordered
-//	    part stays a prefix. If the block cannot be stored, the write becomes one of nothing, which succeeds and
-//	    changes nothing (Void). The client reports the loss, and returns the directory of the file: its copy
-//	    has content that the partition will not have. The operations between have the same outcomes, since
-//	    none is refused because a file is shorter.
+//	L7  A write of a block that is not stored is in the copy and in the log, and in no batch, nor is an
+//	    operation behind it (Withhold). So no ordered command names a block that was never stored, and the
+//	    ordered part stays a prefix. If the block cannot be stored, the write becomes one of nothing: it
+//	    succeeds and changes nothing (Void). The client reports the loss, and returns the directory of the
+//	    file: its copy has content that the partition will not have. The operations between have the same
+//	    outcomes, since none is refused because a file is shorter.
 package delegate
