@@ -50,7 +50,10 @@ func TestRefusedChangesRecallNothing(t *testing.T) {
 		before := c.Holding().Recalls
 
 		for _, change := range []func() error{
-			func() error { _, err := causal.Create(ctx, alice, at(dir.Ino, "new"), 0o644, meta.Exclusive); return err },
+			func() error {
+				_, err := causal.Create(ctx, alice, at(dir.Ino, "new"), 0o644, meta.Exclusive)
+				return err
+			},
 			func() error { return causal.Unlink(ctx, alice, at(dir.Ino, "f")) },
 			func() error { return causal.Rename(ctx, alice, at(dir.Ino, "f"), at(dir.Ino, "g"), 0) },
 			func() error { return causal.Rename(ctx, alice, at(dir.Ino, "f"), at(elsewhere.Ino, "g"), 0) },

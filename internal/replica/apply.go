@@ -260,11 +260,8 @@ func (r *Replica) change(c *meta.Command) (meta.Result, error) {
 		plain(&made)
 		update = &made
 	}
-	switch waits, refused := r.delegations.recall(update); {
-	case waits:
-		return meta.Result{Code: posix.EHELD}, nil
-	case refused != posix.OK:
-		return meta.Result{Code: refused}, nil
+	if result, stops := r.delegations.recall(update); stops {
+		return result, nil
 	}
 	result := r.machine.Apply(update, r.cross.Count())
 	if c.Op == meta.OpDelegate {

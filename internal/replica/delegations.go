@@ -82,20 +82,21 @@ func (d *delegations) isRecalled(c *meta.Command) bool {
 	return d.Len() > 0 && d.Awaits(meta.Touched(d.machine, c))
 }
 
-// recall reports whether an update at its place of the order must wait, and recalls the directories. An
-// update that the permissions refuse recalls nothing: it is before the holder's changes that are not ordered.
-func (d *delegations) recall(c *meta.Command) (waits bool, refused posix.Code) {
+// recall recalls the directories of an update at its place of the order. If the update must not be executed,
+// it returns its result: EHELD if it waits, or the refusal by the permissions. An update that they refuse
+// recalls nothing: it is before the holder's changes that are not ordered.
+func (d *delegations) recall(c *meta.Command) (r meta.Result, stops bool) {
 	if d.IsIdle() {
-		return false, posix.OK
+		return r, false
 	}
 	touched := meta.Touched(d.machine, c)
-	if refused = meta.Refused(d.machine, c); refused != posix.OK {
-		if !slices.ContainsFunc(touched, d.IsHeld) {
-			return false, posix.OK // its execution refuses it
-		}
-		return false, refused
+	if r.Code = meta.Refused(d.machine, c); r.Code != posix.OK {
+		return r, slices.ContainsFunc(touched, d.IsHeld) // otherwise its execution refuses it
 	}
-	return d.Recall(touched, c.Session, c.Time), posix.OK
+	if d.Recall(touched, c.Session, c.Time) {
+		return meta.Result{Code: posix.EHELD}, true
+	}
+	return r, false
 }
 
 // recallHere is recall for a command of several partitions.

@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/pause"
@@ -88,7 +89,7 @@ func (r *Router) search(ctx context.Context, to Target, try func(p *partition) (
 		}
 		for pace := (Backoff{}); ; {
 			a, err := try(p)
-			if err != posix.EHELD || !to.fresh {
+			if !errors.Is(err, posix.EHELD) || !to.fresh {
 				return a, err
 			}
 			if err := pace.Rest(ctx); err != nil { // another client holds it, and is asked to return it
