@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,7 +72,14 @@ directory of the tree. You can also give all flags as mount options: -o region=e
   globalfs mount 10.1.0.1:7420:/eu-west-1/home /home
   globalfs mount --take-over 10.1.0.1:7420 /mnt/globalfs        # a new version goes on with a mount in use
   mount -t fuse.globalfs 10.1.0.1:7420 /mnt/globalfs -o certs=/etc/globalfs/certs,region=eu-west-1`,
-		Args: twoArguments("SERVERs and a DIR, such as 10.1.0.1:7420 /mnt/globalfs"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			for _, arg := range args {
+				if len(args) > 2 && cmd.Flags().Changed("delegate") && slices.Contains([]string{delegateNear, delegateAll, delegateNone}, arg) {
+					return command.UsageError(fmt.Errorf("--delegate takes its value after '=': write --delegate=%s", arg))
+				}
+			}
+			return twoArguments("SERVERs and a DIR, such as 10.1.0.1:7420 /mnt/globalfs")(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := setOptions(cmd, f.options); err != nil {
 				return err

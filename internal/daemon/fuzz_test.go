@@ -46,6 +46,7 @@ func FuzzFile(f *testing.F) {
 	f.Add([]byte(file.Template()))
 	file.Registry.Endpoints, file.Registry.File, file.Durability = nil, "registry.json", "memory"
 	f.Add([]byte(file.Template()))
+	f.Add([]byte(file.Template() + "partitions: 3\nglobal_partitions: 2\n"))
 	f.Add([]byte("name: x\nregions: [a"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		read, err := parseFile(text)
@@ -56,8 +57,12 @@ func FuzzFile(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%v in what was written of %q:\n%s", err, text, read.Template())
 		}
-		if _, err := again.Plan(); err != nil {
+		plan, err := again.Plan()
+		if err != nil {
 			t.Fatal(err)
+		}
+		if before, err := read.Plan(); err != nil || len(before.Partitions) != len(plan.Partitions) {
+			t.Fatalf("%v, %d partitions in what was written of %q:\n%s", err, len(plan.Partitions), text, read.Template())
 		}
 	})
 }

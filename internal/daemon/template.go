@@ -20,6 +20,10 @@ func (f *File) Template() string {
 	say("")
 	say("# Each region gets a local partition at /REGION; the first one leads the global partition, the root of the tree.")
 	say("regions: [%s]", strings.Join(regionNames(f.Regions), ", "))
+	say("# Partitions (shards) of each region, and of the directories outside of the regions, over which new directories spread: 1 to 16.")
+	say("# 'globalfs admin add-partition' adds more later.")
+	sayShards(say, "partitions", f.Partitions)
+	sayShards(say, "global_partitions", f.GlobalPartitions)
 	say("# One server in each datacenter, named REGION and a letter. At least as many as replicas and copies.")
 	say("datacenters: %d", f.Datacenters)
 	say("# Replicas of each partition: 1, 3 or 5. A majority of them must be up for updates.")
@@ -59,6 +63,15 @@ func (f *File) Template() string {
 	say("  grace: %v   # a block that no file needs any more is kept that long for readers that are late", f.GC.Grace)
 	say("  sweep: %v   # between looks for blocks that no file ever got", f.GC.Sweep)
 	return b.String()
+}
+
+// sayShards writes a number of partitions. 0 is the default: older versions do not know the key.
+func sayShards(say liner, key string, n int) {
+	if n == 0 {
+		say("# %s: 1", key)
+		return
+	}
+	say("%s: %d", key, n)
 }
 
 // liner writes a line.

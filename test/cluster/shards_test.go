@@ -59,6 +59,25 @@ func (c *Cluster) awaitSpread(t *testing.T, region topology.Region, partitions i
 	}, long, 200*time.Millisecond)
 }
 
+// A cluster is created with several partitions of its region: new directories are in all of them.
+func TestPartitionsOfANewCluster(t *testing.T) {
+	c := startWith(t, Config{Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2, Partitions: 3})
+	require.Len(t, c.health(t).Partitions, 4)
+	dir := c.mountWith(t, c.Certs())
+	places := map[string]bool{}
+	for i := range 20 {
+		name := filepath.Join(dir, "west", fmt.Sprint("d", i))
+		require.NoError(t, os.Mkdir(name, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(name, "f"), []byte("x"), 0o644))
+		out, err := c.Run(t.Context(), "where", filepath.Join(name, "f"))
+		require.NoError(t, err)
+		_, place, _ := strings.Cut(out, "region")
+		place, _, _ = strings.Cut(place, "\n")
+		places[strings.TrimSpace(place)] = true
+	}
+	require.Len(t, places, 3, places)
+}
+
 // busy makes directories with a file each until stop, which returns their number.
 func busy(t *testing.T, dir string) (stop func() int) {
 	t.Helper()
