@@ -86,7 +86,7 @@ func TestDelegationsWithMixedVersions(t *testing.T) {
 	require.True(t, work())
 
 	w.halt("westb")
-	require.True(t, refresh())
+	require.Eventually(t, refresh, soon, 100*time.Millisecond, "each server learns it by itself")
 	w.startOlder("westb")
 	require.Eventually(t, func() bool { return !refresh() }, soon, 100*time.Millisecond)
 	require.False(t, work())
