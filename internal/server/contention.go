@@ -66,7 +66,7 @@ type rival struct {
 type lane struct {
 	client      string
 	givesWay    bool
-	lastRequest time.Time     // of the last request
+	lastRequest time.Time
 	use         time.Duration // of the server, a sum that decays
 	used        time.Time     // when use was right
 	running     int           // requests in their turn

@@ -89,17 +89,21 @@ var errHangs = errors.New("its server does not answer a query of the status eith
 // sendNear is send to a replica in the client's region. It ends with errHangs if the server hangs.
 func (x *exchanger) sendNear(ctx context.Context, to multicast.ProcessID, request *ask.Request, patience time.Duration) (ask.Reply, error) {
 	ctx, abandon := context.WithCancelCause(ctx)
-	defer abandon(nil)
+	asked := make(chan struct{})
 	query := time.AfterFunc(quietTime, func() {
+		defer close(asked)
 		_, err := x.send(ctx, to, &ask.Request{Kind: ask.AskStatus}, statusTime)
 		if errors.Is(err, context.DeadlineExceeded) {
 			abandon(errHangs)
 		}
 	})
-	defer query.Stop()
 	reply, err := x.send(ctx, to, request, patience)
 	if err != nil && context.Cause(ctx) == errHangs {
 		err = errHangs
+	}
+	abandon(nil)
+	if !query.Stop() {
+		<-asked
 	}
 	return reply, err
 }
