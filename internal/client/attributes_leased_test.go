@@ -151,6 +151,30 @@ func TestStreamsContinue(t *testing.T) {
 	require.True(t, next.CatchUp(t.Context(), patience))
 }
 
+// A client that must know the changes up to a place gets them at once, also if it asks between two requests
+// of its watcher.
+func TestCatchUpBetweenRequests(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c, _ := caching(t, n, false)
+		other := n.Client(t, west)
+		file := create(t, c, posix.Root, "f")
+		require.Eventually(t, func() bool {
+			a, err := c.GetAttr(t.Context(), file.Ino)
+			require.NoError(t, err)
+			return c.Covers(&a, time.Hour)
+		}, patience, time.Millisecond)
+		for i := range 100 {
+			require.NoError(t, other.Lock(t.Context(), exclusive(file.Ino)))
+			require.NoError(t, other.Lock(t.Context(), unlocked(exclusive(file.Ino))))
+			c.Observe(other.Proofs())
+			time.Sleep(time.Duration(i%20) * 100 * time.Microsecond) // fake time
+			before := time.Now()
+			require.True(t, c.CatchUp(t.Context(), patience))
+			require.Less(t, time.Since(before), 10*time.Millisecond)
+		}
+	})
+}
+
 // When the stream of changes is cut, the client reports that anything may change.
 func TestACutIsReported(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)

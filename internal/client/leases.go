@@ -64,6 +64,7 @@ type held struct {
 	runs    bool               // GUARDED_BY mu; the watcher
 	used    time.Time          // GUARDED_BY mu
 	hurry   bool               // GUARDED_BY mu; the next answer must not wait
+	instant bool               // GUARDED_BY mu; a request is under way whose answer must not wait
 	asked   time.Time          // GUARDED_BY mu; when the last request that was answered was sent
 	waiting context.CancelFunc // GUARDED_BY mu; ends the request that waits; nil: it does not wait
 	moved   chan struct{}      // GUARDED_BY mu; closed when the cache changes; nil: no waiters
@@ -175,14 +176,17 @@ func (h *held) use(l *leases) {
 }
 
 // poke ends the request that waits, if the stream lags or if directories or attributes were added. If the
-// stream lags, the watcher asks again at once. The caller holds mu.
+// stream lags, the watcher asks again at once, also if it is about to send a request that waits. The caller
+// holds mu.
 func (h *held) poke(lags bool) {
-	if !lags && !h.cache.Grown() || h.waiting == nil {
+	if !lags && !h.cache.Grown() {
 		return
 	}
-	h.hurry = h.hurry || lags
-	h.waiting()
-	h.waiting = nil
+	h.hurry = h.hurry || lags && !h.instant
+	if h.waiting != nil {
+		h.waiting()
+		h.waiting = nil
+	}
 }
 
 // found stores the answer of a replica to a lookup: the attributes of the inode, nil if the name is
@@ -302,15 +306,20 @@ func (h *held) begin(life context.Context) (ask.Watching, bool) {
 	if h.hurry {
 		linger = 0
 	}
-	h.hurry = false
+	h.hurry, h.instant = false, linger == 0
 	return h.cache.Watching(linger), true
 }
 
-// wait stores the function that ends the request that is sent now.
+// wait stores the function that ends the request that is sent now. It ends a request that was made before a
+// poke.
 func (h *held) wait(end context.CancelFunc, linger time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.waiting = nil; linger > 0 {
+	switch h.waiting = nil; {
+	case linger == 0:
+	case h.hurry || h.cache.Grown():
+		end()
+	default:
 		h.waiting = end
 	}
 }
@@ -324,7 +333,7 @@ func (h *held) isHurried() bool {
 // take applies an answer to the cache, and reports changes by other clients.
 func (l *leases) take(h *held, x *route.Watched, err error, poked bool, sent time.Time) {
 	h.mu.Lock()
-	h.waiting = nil
+	h.waiting, h.instant = nil, false
 	var foreign []ask.Change
 	all := false
 	switch {

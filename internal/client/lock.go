@@ -56,16 +56,23 @@ func (l *Locks) Lock(ctx context.Context, r LockRequest) error {
 	return err
 }
 
-// Pauses between queries for a lock that others hold; the actual pause is between half of the value and all
-// of it.
+// Pauses between queries for a lock that others hold, if the replica does not keep the queries: it is of an
+// earlier version, or too many wait. The actual pause is between half of the value and all of it.
 const (
 	firstLockPause = 5 * time.Millisecond
 	maxLockPause   = 500 * time.Millisecond
 )
 
-// LockWait is Lock, but waits while locks of others conflict, until ctx ends: EINTR. The partition does not
-// know of waiters: they get the lock in no order, and two owners that wait for each other do so until one
-// ends its wait.
+// A replica that keeps a query answers it after a second at the latest (meta.AwaitLock). A query that took
+// keptAtLeast was kept. Clients with a timeout of less than keptTimeout ask for an answer at once.
+const (
+	keptAtLeast = 500 * time.Millisecond
+	keptTimeout = 4 * time.Second
+)
+
+// LockWait is Lock, but waits while locks of others conflict, until ctx ends: EINTR. A replica answers the
+// waiters when the lock ends, the first one first, but a later request of another owner may be ordered before
+// the waiter's. Two owners that wait for each other do so until one ends its wait.
 //
 // As with flock(2), an owner that waits to change the mode of a flock releases the flock that it has. Two
 // owners that share a lock can thus both wait for an exclusive lock.
@@ -78,32 +85,47 @@ func (l *Locks) LockWait(ctx context.Context, r LockRequest) error {
 			return err
 		}
 	}
-	for wait := firstLockPause; err == posix.EAGAIN; wait = min(2*wait, maxLockPause) {
-		if err := pause.Between(ctx, wait/2, wait); err != nil {
-			return l.outcome(err)
-		}
+	for wait := firstLockPause; err == posix.EAGAIN; {
 		// LockWait queries the nearest replica first: waiting puts nothing into the order.
-		_, held, looked := l.locked(ctx, r, route.Partition(r.Ino.Partition()))
-		if looked != nil {
+		asked := time.Now()
+		_, held, looked := l.locked(ctx, r, route.Partition(r.Ino.Partition()), l.awaiting())
+		switch {
+		case looked != nil:
 			return looked
-		}
-		if !held {
+		case !held:
 			err = l.Lock(ctx, r)
+		case time.Since(asked) >= keptAtLeast:
+			wait = firstLockPause
+		default:
+			if err := pause.Between(ctx, wait/2, wait); err != nil {
+				return l.outcome(err)
+			}
+			wait = min(2*wait, maxLockPause)
 		}
 	}
 	return err
 }
 
-// Locked returns the first lock that conflicts with r, as F_GETLK does, as of a time after the call.
-func (l *Locks) Locked(ctx context.Context, r LockRequest) (LockRequest, bool, error) {
-	return l.locked(ctx, r, route.Partition(r.Ino.Partition()).Fresh())
+// awaiting returns the flags of a query that is to wait at the replica.
+func (l *Locks) awaiting() uint32 {
+	if l.cfg.Timeout < keptTimeout {
+		return 0
+	}
+	return meta.AwaitLock
 }
 
-func (l *Locks) locked(ctx context.Context, r LockRequest, at route.Target) (by LockRequest, held bool, err error) {
+// Locked returns the first lock that conflicts with r, as F_GETLK does, as of a time after the call.
+func (l *Locks) Locked(ctx context.Context, r LockRequest) (LockRequest, bool, error) {
+	return l.locked(ctx, r, route.Partition(r.Ino.Partition()).Fresh(), 0)
+}
+
+func (l *Locks) locked(ctx context.Context, r LockRequest, at route.Target, flags uint32) (by LockRequest, held bool, err error) {
 	if r.Start > r.End {
 		return by, false, posix.EINVAL
 	}
-	a, err := l.router.Query(ctx, r.command(meta.OpGetLock), at.AsSession())
+	command := r.command(meta.OpGetLock)
+	command.Flags |= flags
+	a, err := l.router.Query(ctx, command, at.AsSession())
 	if err != nil || a.Data == nil {
 		return by, false, err
 	}

@@ -92,6 +92,41 @@ func TestLockWait(t *testing.T) {
 	})
 }
 
+// A waiter gets the lock soon after its release, and the first waiter first, though each asked long before.
+// While they wait, the partition gets a query in a second from each.
+func TestLockWaitsAtTheReplica(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		a, b := n.Client(t, west), n.Client(t, east)
+		f := create(t, a, posix.Root, "f").Ino
+		require.NoError(t, a.Lock(t.Context(), exclusive(f)))
+		got := make(chan uint64, 3)
+		for owner := uint64(1); owner <= 3; owner++ {
+			r := exclusive(f)
+			r.Owner = owner
+			go func() {
+				if b.LockWait(t.Context(), r) == nil {
+					got <- owner
+				}
+			}()
+			time.Sleep(10 * time.Millisecond) // fake time
+		}
+		calls := n.Calls(n.Processes(0, east)...)
+		time.Sleep(10 * time.Second) // fake time
+		require.LessOrEqual(t, n.Calls(n.Processes(0, east)...)-calls, 3*3*11, "a query, a query of the status and a renewal at most")
+		require.Empty(t, got)
+		before := time.Now()
+		require.NoError(t, a.Lock(t.Context(), unlocked(exclusive(f))))
+		for range 3 {
+			owner := <-got
+			require.Less(t, time.Since(before), 50*time.Millisecond, "owner %d", owner)
+			before = time.Now()
+			r := unlocked(exclusive(f))
+			r.Owner = owner
+			require.NoError(t, b.Lock(t.Context(), r))
+		}
+	})
+}
+
 func TestLockWaitIsInterrupted(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		a, b := n.Client(t, west), n.Client(t, east)

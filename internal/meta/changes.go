@@ -1,6 +1,8 @@
 package meta
 
 import (
+	"slices"
+
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -39,7 +41,8 @@ const maxNoted = 1 << 12
 type noting struct {
 	Keys
 	changes  []Change
-	overflow bool // there were too many
+	overflow bool        // there were too many
+	released []posix.Ino // on which locks have ended
 }
 
 // Set implements Keys.
@@ -64,7 +67,24 @@ func (n *noting) noteKey(key []byte, deleted bool) {
 		n.note(Change{Kind: ChangedPlace, Ino: inoOf(key)})
 	case key[0] == prefixInode:
 		n.noteAttr(inoOf(key))
+	case key[0] == prefixLock && deleted && key[1] == lockByIno:
+		n.noteReleased(inoOf(key[1:]))
 	}
+}
+
+// noteReleased notes that a lock on an inode has ended. Beyond maxNoted inodes, clients that wait for a lock
+// find out when their queries expire.
+func (n *noting) noteReleased(ino posix.Ino) {
+	if len(n.released) < maxNoted && !slices.Contains(n.released[max(0, len(n.released)-8):], ino) {
+		n.released = append(n.released, ino)
+	}
+}
+
+// TakeReleased returns the inodes in a machine on which locks have ended since the last call. An inode may
+// stand there more than once.
+func TakeReleased(m *Machine) (released []posix.Ino) {
+	released, m.noted.released = m.noted.released, nil
+	return released
 }
 
 // noteAttr notes the new attributes of an inode, unless the change before was the same: a command may save an

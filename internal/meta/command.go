@@ -94,6 +94,7 @@ const (
 	TellDir                              // Mknod, Unlink, Rmdir, Link, Rename of one partition: the result has the directory and Others, too
 	TellRights                           // Extents: the result has the rights to read the blocks, too, if the client is bound
 	OnDisk                               // Batch: ordered with multicast.Message.Durable; the answer tells the place
+	AwaitLock                            // GetLock: the replica keeps the query while there is a conflict, for a second at most; earlier versions answer at once
 )
 
 // Fields of Command.Attr that SetAttr sets. Unset times are left alone; SetMtimeNow and

@@ -83,7 +83,8 @@ func (r *Replica) Apply(out *turn.Output) (replies []turn.Call, err error) {
 	if (r.cross.Changed() || ended) && len(r.updates.blocked) > 0 {
 		r.updates.resume = true
 	}
-	return r.watches.tell(r.answerReady(replies)), r.keys.Err()
+	replies = r.lockWaits.answer(meta.TakeReleased(r.machine), r.now.Mono, r.answerReady(replies))
+	return r.watches.tell(replies), r.keys.Err()
 }
 
 // deliver executes one delivery of the partition's own order. A repeated one is skipped (I1).

@@ -39,7 +39,7 @@ func (r *Replica) execute(q *reads.Query, replies []turn.Call) []turn.Call {
 	if q.Command.Op == meta.OpExtents && q.Command.Flags&meta.TellRights != 0 && q.Call.From.Bounds() != nil && r.cfg.Rights != nil {
 		r.grant(q.Call.From.Owner(), result.Extents)
 	}
-	if r.keys.Err() != nil {
+	if r.keys.Err() != nil || r.lockWaits.keeps(q, &result, r.now.Mono) {
 		return replies
 	}
 	return append(replies, r.replyTo(&q.Request, q.Call.Token, ask.Answered, result.Append(nil)))

@@ -96,6 +96,6 @@ func (r *Replica) refuseAll(out *turn.Output) {
 	}
 	r.persists = nil
 	tokens = append(append(tokens, r.cross.TakeCalls()...), r.queries.TakeCalls()...)
-	tokens = append(tokens, r.watches.takeCalls()...)
+	tokens = append(append(tokens, r.watches.takeCalls()...), r.lockWaits.takeCalls()...)
 	out.Replies = r.replyAll(tokens, ask.Replaced, nil, out.Replies)
 }

@@ -95,13 +95,14 @@ type Replica struct {
 	delegations delegations
 	shards
 
-	updates  updates
-	watches  watches
-	persists []turn.Call // replies that leave after the next sync of the log
-	seats    seats
-	progress progress
-	digests  digests
-	now      multicast.Instant
+	updates   updates
+	watches   watches
+	lockWaits lockWaits
+	persists  []turn.Call // replies that leave after the next sync of the log
+	seats     seats
+	progress  progress
+	digests   digests
+	now       multicast.Instant
 }
 
 // New returns a replica with its cores and its store, which have the state at the end of the last process.
@@ -148,8 +149,10 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 	}
 	r.queries = reads.New(cfg.Partition, r.cross)
 	_, _ = meta.TakeChanges(machine) // of its initialisation
+	_ = meta.TakeReleased(machine)
 	r.watches = watches{machine: machine, most: cfg.MaxPending, reply: r.reply, recalled: r.delegations.Recalled}
 	r.watches.begin(r.cross.Own(), markOf(r.progress.position))
+	r.lockWaits = lockWaits{machine: machine, most: cfg.MaxPending, reply: r.replyTo}
 	if r.backup.storedBackup, err = loadBackup(keys); err != nil {
 		return nil, err
 	}
@@ -217,7 +220,7 @@ func (r *Replica) maintain(out *turn.Output) {
 	r.endBlocked(out)
 	r.delegations.revoke(r.now.Mono)
 	r.delegations.recallRead(posix.Time(r.now.Wall))
-	out.Replies = r.watches.expire(r.now.Mono, out.Replies)
+	out.Replies = r.lockWaits.answer(nil, r.now.Mono, r.watches.expire(r.now.Mono, out.Replies))
 	r.pursueReplacements()
 }
 
@@ -226,7 +229,7 @@ func (r *Replica) Wake() time.Duration {
 	if r.progress.reapAgain || r.updates.resume || len(r.persists) > 0 || len(r.delegations.read) > 0 {
 		return max(r.now.Mono, 1)
 	}
-	return order.Earliest(r.progress.syncAt, r.progress.commitAt, r.sessions.Wake(), r.cross.Wake(), r.queries.Wake(), r.seats.wake(), r.shards.wakeAt, r.updates.wakeAt, r.watches.wake(), r.delegations.wakeAt)
+	return order.Earliest(r.progress.syncAt, r.progress.commitAt, r.sessions.Wake(), r.cross.Wake(), r.queries.Wake(), r.seats.wake(), r.shards.wakeAt, r.updates.wakeAt, r.watches.wake(), r.lockWaits.wake(), r.delegations.wakeAt)
 }
 
 // request routes one request.

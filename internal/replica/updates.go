@@ -166,6 +166,7 @@ func (r *Replica) withdraw(tokens []uint64) {
 	r.cross.Withdraw(tokens)
 	r.queries.Withdraw(tokens)
 	r.watches.withdraw(tokens)
+	r.lockWaits.withdraw(tokens)
 	r.tickets.withdraw(tokens)
 	gone := func(token uint64) bool { return slices.Contains(tokens, token) }
 	for _, u := range r.updates.proposed {

@@ -39,7 +39,9 @@ func (p *partition) query(ctx context.Context, cmd *meta.Command, command []byte
 	if err != nil {
 		return Answer{Partition: p.id}, err
 	}
-	p.counts.queries.Observe(time.Since(began))
+	if cmd.Flags&meta.AwaitLock == 0 || cmd.Op != meta.OpGetLock {
+		p.counts.queries.Observe(time.Since(began))
+	}
 	a, err := p.answer(&reply, cmd.Op, named)
 	a.Session, a.AsOf = session, before.Merge(a.Seen)
 	return a, err
