@@ -101,7 +101,7 @@ directory of the tree. You can also give all flags as mount options: -o region=e
 	flagValues(cmd, "region", regionNames)
 	flags.BoolVar(&f.foreground, "foreground", false, "serve in this process, until Ctrl-C")
 	command.DurationVar(flags, &f.timeout, "timeout", 30*time.Second, "time limit of one operation while the servers do not answer; then it fails with ETIMEDOUT")
-	flags.BoolVar(&f.hard, "hard", false, "operations wait until servers answer, however long; after a signal they end within --timeout")
+	flags.BoolVar(&f.hard, "hard", false, "operations wait until servers answer, however long; a signal that ends the program ends them within --timeout")
 	flags.BoolVar(&f.soft, "soft", false, "operations fail after --timeout (the default)")
 	flags.BoolVar(&f.readOnly, "ro", false, "mount read-only")
 	flags.StringVar(&f.fsName, "fsname", "", "the source that df and findmnt show (default: the SERVERs)")

@@ -41,7 +41,7 @@ func join(seconds uint64, nanoseconds uint32) posix.Time {
 }
 
 func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	ctx, end := f.waits.reading(cancel)
+	ctx, end := f.waits.reading(cancel, in.Pid)
 	defer end()
 	if err := f.written.settle(ctx, ino(&in.InHeader)); err != nil {
 		return status(err)
@@ -55,7 +55,7 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 }
 
 func (f *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
-	ctx, end := f.waits.changing(cancel, in.Unique)
+	ctx, end := f.waits.changing(cancel, &in.InHeader)
 	defer end()
 	set, wanted := setAttr(in)
 	a, kept, err := f.written.keepAttr(ctx, &in.InHeader, set, &wanted, f.cacheTime)
@@ -93,7 +93,7 @@ func setAttr(in *fuse.SetAttrIn) (set uint32, a posix.Attr) {
 }
 
 func (f *fileSystem) StatFs(cancel <-chan struct{}, header *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
-	ctx, end := f.waits.reading(cancel)
+	ctx, end := f.waits.reading(cancel, header.Pid)
 	defer end()
 	u, err := f.client.StatFS(ctx, ino(header))
 	if err != nil {

@@ -135,7 +135,7 @@ func (f *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *f
 
 // list adds entries from in's cookie on, until add reports that there is no more room.
 func (f *fileSystem) list(cancel <-chan struct{}, in *fuse.ReadIn, add func(e fuse.DirEntry, a *posix.Attr, age time.Duration) bool) fuse.Status {
-	ctx, end := f.waits.reading(cancel)
+	ctx, end := f.waits.reading(cancel, in.Pid)
 	defer end()
 	dir, cookie, l := ino(&in.InHeader), in.Offset, f.listings.get(in.Fh)
 	if l == nil {

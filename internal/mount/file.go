@@ -15,7 +15,7 @@ import (
 // Create makes a file that the kernel has not found. If another mount was faster, the kernel must look the
 // name up again and check the permissions of the existing file: ESTALE makes it do so.
 func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
-	ctx, end := f.waits.changing(cancel, in.Unique)
+	ctx, end := f.waits.changing(cancel, &in.InHeader)
 	defer end()
 	a, err := f.client.Create(ctx, cred(&in.InHeader), at(&in.InHeader, name), posix.Mode(in.Mode), meta.Exclusive)
 	f.notices.changed(ino(&in.InHeader))
@@ -32,7 +32,7 @@ func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name stri
 
 // Open holds the file and makes the kernel drop its cache of an older version.
 func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	ctx, end := f.waits.reading(cancel)
+	ctx, end := f.waits.reading(cancel, in.Pid)
 	defer end()
 	if err := f.written.settle(ctx, ino(&in.InHeader)); err != nil {
 		return status(err)
@@ -69,7 +69,7 @@ func (f *fileSystem) open(ctx context.Context, in *fuse.OpenIn) (posix.Attr, err
 
 // truncate does the rest of open(O_TRUNC).
 func (f *fileSystem) truncate(cancel <-chan struct{}, in *fuse.OpenIn, handle uint64) fuse.Status {
-	ctx, end := f.waits.changing(cancel, in.Unique)
+	ctx, end := f.waits.changing(cancel, &in.InHeader)
 	defer end()
 	set := meta.SetSize
 	if in.Mode&fuse.OPEN_KILL_SUIDGID != 0 {
@@ -94,7 +94,7 @@ func (f *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 func (f *fileSystem) Forget(node, _ uint64) { f.versions.forget(posix.Ino(node)) }
 
 func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
-	ctx, end := f.waits.reading(cancel)
+	ctx, end := f.waits.reading(cancel, in.Pid)
 	defer end()
 	if err := f.written.settle(ctx, ino(&in.InHeader)); err != nil {
 		return nil, status(err)
@@ -114,7 +114,7 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (
 // the wrong place, but also a wrong size. So it drops these pages when it asks for attributes before the next
 // read (AUTO_INVAL_DATA). Pages of a shared mapping come without O_APPEND.
 func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
-	ctx, end := f.waits.changing(cancel, in.Unique)
+	ctx, end := f.waits.changing(cancel, &in.InHeader)
 	defer end()
 	switch kept, err := f.written.keep(ctx, in, data); {
 	case err != nil:
@@ -145,7 +145,7 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte
 		f.notices.forget(ino(&in.InHeader))
 	}
 	if err == nil && in.Flags&unix.O_DSYNC != 0 { // is a part of O_SYNC
-		ctx, end := f.waits.reading(cancel)
+		ctx, end := f.waits.reading(cancel, in.Pid)
 		defer end()
 		if err := f.persister.fsync(ctx, &in.InHeader, descriptor{number: in.Fh}); err != nil {
 			return 0, status(err)
@@ -158,7 +158,7 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte
 }
 
 func (f *fileSystem) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
-	ctx, end := f.waits.changing(cancel, in.Unique)
+	ctx, end := f.waits.changing(cancel, &in.InHeader)
 	defer end()
 	if err := f.written.settleToChange(ctx, ino(&in.InHeader)); err != nil {
 		return status(err)
@@ -185,7 +185,7 @@ func (f *fileSystem) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fus
 
 // Lseek finds data and holes; the kernel does the rest of lseek(2) itself.
 func (f *fileSystem) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) (code fuse.Status) {
-	ctx, end := f.waits.reading(cancel)
+	ctx, end := f.waits.reading(cancel, in.Pid)
 	defer end()
 	if err := f.written.settle(ctx, ino(&in.InHeader)); err != nil {
 		return status(err)

@@ -14,7 +14,7 @@ import (
 
 // GetLk is F_GETLK.
 func (f *fileSystem) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
-	ctx, end := f.waits.reading(cancel)
+	ctx, end := f.waits.reading(cancel, in.Pid)
 	defer end()
 	by, held, err := f.client.Locked(ctx, lockRequest(in))
 	if err != nil {
@@ -55,7 +55,7 @@ func (f *fileSystem) lock(cancel <-chan struct{}, in *fuse.LkIn, ask func(contex
 	r := lockRequest(in)
 	o := lockOwner{file: in.Fh, owner: r.Owner, flock: r.Flock}
 	if r.Unlock {
-		ctx, end := f.waits.changing(cancel, in.Unique)
+		ctx, end := f.waits.changing(cancel, &in.InHeader)
 		defer end()
 		if err := f.written.settleLocked(ctx, f.client, r.Ino); err != nil {
 			return status(err)
@@ -115,7 +115,7 @@ func lockRequest(in *fuse.LkIn) client.LockRequest {
 // the client holds the file exclusively, it is in the log: the death of this process does not lose it. If
 // there are locks, content of all files is ordered before.
 func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
-	ctx, end := f.waits.changing(cancel, in.Unique)
+	ctx, end := f.waits.changing(cancel, &in.InHeader)
 	defer end()
 	err := f.written.settleDescriptor(ctx, ino(&in.InHeader), in.Fh)
 	if lost := f.persister.close(&in.InHeader, descriptor{number: in.Fh}); lost != nil {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -159,4 +160,29 @@ func TestNothingHangs(t *testing.T) {
 	require.NoError(t, child.Process.Kill())
 	require.Error(t, child.Wait())
 	require.Less(t, time.Since(start), 2*patience)
+}
+
+// A program that handles a signal does not notice it in a request that waits, as on a local disk.
+func TestHandledSignalsInterruptNothing(t *testing.T) {
+	n := clienttest.New(t, spec, time.Minute)
+	m := mountOf(t, n)
+	replicas := n.Processes(0, "us-west-2")
+	n.Fail(clienttest.Silent, replicas...)
+	before := n.Calls(replicas...)
+	tid, ended := make(chan int, 1), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		tid <- unix.Gettid()
+		ended <- unix.Access(m.path("f"), unix.F_OK)
+	}()
+	thread := <-tid
+	n.AwaitCalls(before+1, replicas...)
+	require.NoError(t, unix.Tgkill(unix.Getpid(), thread, unix.SIGURG), "Go's runtime handles it")
+	select {
+	case err := <-ended:
+		require.Fail(t, "it was interrupted", "%v", err)
+	case <-time.After(2 * patience):
+	}
+	n.Fail(clienttest.None, replicas...)
+	require.Equal(t, unix.ENOENT, inTime(t, func() error { return <-ended }))
 }

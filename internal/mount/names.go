@@ -19,14 +19,14 @@ func (f *fileSystem) made(h *fuse.InHeader, name string, out *fuse.EntryOut, a p
 }
 
 func (f *fileSystem) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	ctx, end := f.waits.reading(cancel)
+	ctx, end := f.waits.reading(cancel, header.Pid)
 	defer end()
 	a, err := f.written.look(ctx, func() (posix.Attr, error) { return f.client.Lookup(ctx, ino(header), name) })
 	return f.made(header, name, out, a, err)
 }
 
 func (f *fileSystem) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
-	ctx, end := f.waits.changing(cancel, in.Unique)
+	ctx, end := f.waits.changing(cancel, &in.InHeader)
 	defer end()
 	a, err := f.client.Mknod(ctx, cred(&in.InHeader), at(&in.InHeader, name), posix.Mode(in.Mode), in.Rdev)
 	f.notices.changed(ino(&in.InHeader))
@@ -34,7 +34,7 @@ func (f *fileSystem) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string
 }
 
 func (f *fileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
-	ctx, end := f.waits.changing(cancel, in.Unique)
+	ctx, end := f.waits.changing(cancel, &in.InHeader)
 	defer end()
 	a, err := f.client.Mkdir(ctx, cred(&in.InHeader), at(&in.InHeader, name), posix.Mode(in.Mode).Perm())
 	f.notices.changed(ino(&in.InHeader))
@@ -42,7 +42,7 @@ func (f *fileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string
 }
 
 func (f *fileSystem) Symlink(cancel <-chan struct{}, header *fuse.InHeader, target, name string, out *fuse.EntryOut) fuse.Status {
-	ctx, end := f.waits.changing(cancel, header.Unique)
+	ctx, end := f.waits.changing(cancel, header)
 	defer end()
 	a, err := f.client.Symlink(ctx, cred(header), at(header, name), target)
 	f.notices.changed(ino(header))
@@ -50,14 +50,14 @@ func (f *fileSystem) Symlink(cancel <-chan struct{}, header *fuse.InHeader, targ
 }
 
 func (f *fileSystem) Readlink(cancel <-chan struct{}, header *fuse.InHeader) ([]byte, fuse.Status) {
-	ctx, end := f.waits.reading(cancel)
+	ctx, end := f.waits.reading(cancel, header.Pid)
 	defer end()
 	target, err := f.client.Readlink(ctx, ino(header))
 	return target, status(err)
 }
 
 func (f *fileSystem) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
-	ctx, end := f.waits.changing(cancel, in.Unique)
+	ctx, end := f.waits.changing(cancel, &in.InHeader)
 	defer end()
 	f.written.naming()
 	if err := f.written.settle(ctx, posix.Ino(in.Oldnodeid)); err != nil {
@@ -69,7 +69,7 @@ func (f *fileSystem) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, 
 }
 
 func (f *fileSystem) Unlink(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
-	ctx, end := f.waits.changing(cancel, header.Unique)
+	ctx, end := f.waits.changing(cancel, header)
 	defer end()
 	f.written.naming()
 	err := f.client.Unlink(ctx, cred(header), at(header, name))
@@ -78,7 +78,7 @@ func (f *fileSystem) Unlink(cancel <-chan struct{}, header *fuse.InHeader, name 
 }
 
 func (f *fileSystem) Rmdir(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
-	ctx, end := f.waits.changing(cancel, header.Unique)
+	ctx, end := f.waits.changing(cancel, header)
 	defer end()
 	err := f.client.Rmdir(ctx, cred(header), at(header, name))
 	f.notices.changed(ino(header))
@@ -86,7 +86,7 @@ func (f *fileSystem) Rmdir(cancel <-chan struct{}, header *fuse.InHeader, name s
 }
 
 func (f *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, newName string) fuse.Status {
-	ctx, end := f.waits.changing(cancel, in.Unique)
+	ctx, end := f.waits.changing(cancel, &in.InHeader)
 	defer end()
 	var flags uint32
 	switch in.Flags {

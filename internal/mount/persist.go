@@ -17,7 +17,7 @@ import (
 // through this mount, all other ordered updates of this mount, and the updates of the file's partition that
 // this mount has seen. The kernel sends its own dirty data before.
 func (f *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
-	ctx, end := f.waits.reading(cancel)
+	ctx, end := f.waits.reading(cancel, in.Pid)
 	defer end()
 	if err := f.written.settle(ctx, ino(&in.InHeader)); err != nil {
 		return status(err)
@@ -31,7 +31,7 @@ func (f *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status
 
 // FsyncDir is Fsync of a directory.
 func (f *fileSystem) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
-	ctx, end := f.waits.reading(cancel)
+	ctx, end := f.waits.reading(cancel, in.Pid)
 	defer end()
 	return status(f.persister.fsync(ctx, &in.InHeader, descriptor{number: in.Fh, directory: true}))
 }

@@ -6,11 +6,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
+
 	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/pause"
 )
 
-// patience is the time for which a request continues after its process got a signal: see "Signals".
+// patience is the time for which a request continues after its process got a signal that ends the process:
+// see "Signals".
 const patience = 2 * time.Second
+
+// fateEvery is the time between two looks at a process that got another signal.
+const fateEvery = 100 * time.Millisecond
 
 // waits makes the contexts in which requests wait for the cluster.
 type waits struct {
@@ -50,37 +57,43 @@ func (w *waits) paused() bool { return w.pauses.Load().Err() != nil }
 // end abandons all requests: no process waits any more.
 func (w *waits) end() { w.abandon(client.ErrAbandoned) }
 
-// reading is the context of a request that only reads: it ends some time after cancel is closed. The
-// caller calls end.
-func (w *waits) reading(cancel <-chan struct{}) (ctx context.Context, end context.CancelFunc) {
-	return after(w.pauses.Load(), cancel, patience)
+// reading is the context of a request that only reads, of a thread. It ends some time after cancel is closed,
+// if a signal ends the process. The caller calls end.
+func (w *waits) reading(cancel <-chan struct{}, tid uint32) (ctx context.Context, end context.CancelFunc) {
+	return w.after(w.pauses.Load(), cancel, tid)
 }
 
 // until is a context that ends when cancel is closed. The caller calls end.
 func (w *waits) until(cancel <-chan struct{}) (ctx context.Context, end context.CancelFunc) {
-	return after(w.pauses.Load(), cancel, 0)
+	p := &patient{cancel: cancel}
+	p.Context, p.end = context.WithCancel(w.pauses.Load())
+	return p, p.end
 }
 
 // changing is the context of a request that changes something. On a soft mount it ends only with the mount,
-// and the client's timeout bounds the request. On a hard mount it also ends some time after cancel is closed.
-// The request has the number unique of the kernel. The caller calls end.
-func (w *waits) changing(cancel <-chan struct{}, unique uint64) (ctx context.Context, end context.CancelFunc) {
+// and the client's timeout bounds the request. On a hard mount it also ends some time after cancel is closed,
+// as reading does. The caller calls end.
+func (w *waits) changing(cancel <-chan struct{}, h *fuse.InHeader) (ctx context.Context, end context.CancelFunc) {
 	ctx = w.life
 	if w.named {
-		ctx = client.WithRequest(ctx, unique&^resent)
+		ctx = client.WithRequest(ctx, h.Unique&^resent)
 	}
 	if !w.hard {
 		return ctx, func() {}
 	}
-	return after(ctx, cancel, patience)
+	return w.after(ctx, cancel, h.Pid)
 }
 
 // resent is set in the number of a request that the kernel sends again (FUSE_UNIQUE_RESEND).
 const resent = 1 << 63
 
-// after is a context that ends a while after cancel is closed.
-func after(parent context.Context, cancel <-chan struct{}, while time.Duration) (ctx context.Context, end context.CancelFunc) {
-	p := &patient{cancel: cancel, while: while}
+// after is a context that ends a while after cancel is closed, if a signal ends the process of a thread. On a
+// hard mount, which may wait for ever, it also ends if the mount cannot see the process.
+func (w *waits) after(parent context.Context, cancel <-chan struct{}, tid uint32) (ctx context.Context, end context.CancelFunc) {
+	p := &patient{cancel: cancel, while: patience, survives: func() bool {
+		f := fateOf(tid)
+		return f == living || f == unknown && !w.hard
+	}}
 	p.Context, p.end = context.WithCancel(parent)
 	return p, p.end
 }
@@ -89,10 +102,11 @@ func after(parent context.Context, cancel <-chan struct{}, while time.Duration) 
 // needs the goroutine that waits for cancel.
 type patient struct {
 	context.Context
-	end    context.CancelFunc
-	cancel <-chan struct{}
-	while  time.Duration
-	once   sync.Once
+	end      context.CancelFunc
+	cancel   <-chan struct{}
+	while    time.Duration
+	survives func() bool // whether the process survives its signals; nil: each signal ends the request
+	once     sync.Once
 }
 
 // Done implements context.Context.
@@ -112,6 +126,11 @@ func (p *patient) watch() {
 	case <-p.Context.Done():
 		return
 	case <-p.cancel:
+	}
+	for p.survives != nil && p.survives() {
+		if pause.For(p.Context, fateEvery) != nil {
+			return
+		}
 	}
 	timer := time.NewTimer(p.while)
 	defer timer.Stop()

@@ -25,7 +25,7 @@ func copyOut(dest, value []byte) (uint32, fuse.Status) {
 }
 
 func (f *fileSystem) GetXAttr(cancel <-chan struct{}, header *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
-	ctx, end := f.waits.reading(cancel)
+	ctx, end := f.waits.reading(cancel, header.Pid)
 	defer end()
 	var value []byte
 	err := error(posix.EOPNOTSUPP) // ls asks for ACLs of every file: this needs no query
@@ -42,7 +42,7 @@ func (f *fileSystem) GetXAttr(cancel <-chan struct{}, header *fuse.InHeader, nam
 }
 
 func (f *fileSystem) ListXAttr(cancel <-chan struct{}, header *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
-	ctx, end := f.waits.reading(cancel)
+	ctx, end := f.waits.reading(cancel, header.Pid)
 	defer end()
 	names, err := f.client.ListXattr(ctx, ino(header))
 	if err != nil {
@@ -58,11 +58,11 @@ func (f *fileSystem) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, name 
 		defer end()
 		return status(f.wait(ctx, string(data)))
 	case XattrGC:
-		ctx, end := f.waits.reading(cancel)
+		ctx, end := f.waits.reading(cancel, in.Pid)
 		defer end()
 		return status(f.setGC(ctx, &in.InHeader, string(data)))
 	}
-	ctx, end := f.waits.changing(cancel, in.Unique)
+	ctx, end := f.waits.changing(cancel, &in.InHeader)
 	defer end()
 	switch {
 	case isControl(name):
@@ -81,7 +81,7 @@ func (f *fileSystem) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, name 
 }
 
 func (f *fileSystem) RemoveXAttr(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
-	ctx, end := f.waits.changing(cancel, header.Unique)
+	ctx, end := f.waits.changing(cancel, header)
 	defer end()
 	switch {
 	case name == XattrRegion || name == XattrPlace:

@@ -1,0 +1,58 @@
+package mount
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// fate is the knowledge of the mount about the thread that waits for a request.
+type fate uint8
+
+const (
+	unknown fate = iota // the thread is in another PID namespace
+	living              // no pending signal ends its process
+	doomed              // a pending signal ends its process, or the thread has ended
+)
+
+// fateOf returns the fate of a thread. The kernel informs the mount of the first signal of a waiting thread
+// only, and does not give its number.
+func fateOf(tid uint32) fate {
+	if tid == 0 {
+		return unknown
+	}
+	f, err := os.Open(fmt.Sprintf("/proc/%d/status", tid))
+	if errors.Is(err, fs.ErrNotExist) {
+		return doomed
+	} else if err != nil {
+		return unknown
+	}
+	defer func() { _ = f.Close() }()
+	sets := map[string]uint64{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), ":")
+		if strings.HasPrefix(name, "Sig") || name == "ShdPnd" {
+			sets[name], _ = strconv.ParseUint(strings.TrimSpace(value), 16, 64)
+		}
+	}
+	if endsProcess(sets["SigPnd"]|sets["ShdPnd"], sets["SigBlk"], sets["SigIgn"]|sets["SigCgt"]) {
+		return doomed
+	}
+	return living
+}
+
+// endsProcess reports whether one of the pending signals ends its process: SIGKILL, which the kernel also adds
+// for other signals that end a process at once, or a signal with the default action that is not blocked.
+// Signals are bits, from the lowest: 1.
+func endsProcess(pending, blocked, handled uint64) bool {
+	const harmless = 1<<(unix.SIGCHLD-1) | 1<<(unix.SIGCONT-1) | 1<<(unix.SIGURG-1) | 1<<(unix.SIGWINCH-1) |
+		1<<(unix.SIGSTOP-1) | 1<<(unix.SIGTSTP-1) | 1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1)
+	const kill = 1 << (unix.SIGKILL - 1)
+	return pending&kill != 0 || pending&^blocked&^handled&^harmless != 0
+}
