@@ -61,7 +61,7 @@ package-check: $(TOOLS)/nfpm@$(NFPM) ## install, upgrade, remove and purge the .
 .PHONY: release
 release: $(TOOLS)/goreleaser@$(GORELEASER) ## bin/release: the files of a release without publishing them (goreleaser takes minutes to build)
 	$< check --config deploy/goreleaser.yaml
-	GOFLAGS= $< release --config deploy/goreleaser.yaml --snapshot --clean $(ARGS)
+	$< release --config deploy/goreleaser.yaml --snapshot --clean $(ARGS)
 
 .PHONY: lab
 lab: build ## bin/globalfs-lab: protocols beside each other, real processes, a wide-area network

@@ -169,7 +169,8 @@ func (x *worker) put(p place, then func()) {
 	}
 }
 
-// visit lets a server of a region work for the client.
+// visit sends a request of the client to a server of region r. The server does work, and then runs when the
+// answer has arrived.
 func (x *worker) visit(r int, work func(s *virtual.Host, back func()), then func()) {
 	x.visitFrom(x.mount.region, r, work, then)
 }

@@ -40,7 +40,7 @@ type process struct {
 	use use
 }
 
-// use counts the work of a process, with all of a step that is not over.
+// use counts the work of a process. A step that has begun counts in full.
 type use struct {
 	busy, measured time.Duration // all work, and the measured time of the core's steps
 	frames         int           // sent to others

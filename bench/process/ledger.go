@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/globalfs/globalfs/internal/durable"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -129,19 +130,7 @@ func (l *ledger) save(dir string, sync bool) error {
 		err = os.Rename(name+".new", name)
 	}
 	if err == nil && sync {
-		err = syncDir(dir)
-	}
-	return err
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = f.Sync()
-	if closed := f.Close(); err == nil {
-		err = closed
+		err = durable.SyncDir(dir)
 	}
 	return err
 }

@@ -210,7 +210,7 @@ func (m *machine) receive(f multicast.Frame) {
 	m.wake()
 }
 
-// request takes a call. On a host the work for it comes before the step, which other calls may share.
+// request takes a call. A host does the work of the call before the step; one step may take several calls.
 func (m *machine) request(c turn.Call) {
 	take := func() {
 		m.input.Requests = append(m.input.Requests, c)

@@ -20,6 +20,7 @@ trap 'rm -rf "$work"' EXIT
 for version in 0.0.1 0.0.2; do
 	deploy/packages/make.sh "$version" "$arch" >/dev/null
 	mv "bin/packages/globalfs_${version}_$arch.deb" "$work/$version.deb"
+	rm bin/packages/globalfs-"$version".*.rpm
 done
 cp deploy/packages/check_steps.sh "$work/steps"
 unshare --mount --pid --fork bash -euc '

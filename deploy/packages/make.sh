@@ -14,7 +14,7 @@ SOURCE_DATE_EPOCH="$(git log -1 --format=%ct 2>/dev/null || date -u -d 00:00 +%s
 export SOURCE_DATE_EPOCH
 
 build() {
-	CGO_ENABLED=0 GOOS=linux GOARCH="$1" go build -trimpath -ldflags="-s -w -X github.com/globalfs/globalfs/internal/command.version=$VERSION" -o "$2" ./cmd/globalfs
+	CGO_ENABLED=0 GOOS=linux GOARCH="$1" go build -trimpath -buildvcs=auto -ldflags="-s -w -X github.com/globalfs/globalfs/internal/command.version=$VERSION" -o "$2" ./cmd/globalfs
 }
 
 # pack makes the package of a format as a file.

@@ -92,9 +92,9 @@ func newAdminJoin(logging *logFlags) *cobra.Command {
 	cmd := f.register(&cobra.Command{
 		Use:   "join REGION HOST:PORT",
 		Short: "Add a server to a region",
-		Long: `join adds a server to a region and prints its name. Then start the server on its host, with the cluster file and that name
-('globalfs dev' starts it by itself). The new server gets its share of the region's blocks. It gets replicas when another server is
-drained, or by 'admin replace'.`,
+		Long: `join adds a server to a region and prints its name. Then make its certificate ('globalfs certs server NAME') and start it on its host, with
+the cluster file and that name ('globalfs dev' does both by itself). The new server gets its share of the region's blocks. It gets replicas
+when another server is drained, or by 'admin replace'.`,
 		Example: `  globalfs admin join us-west-2 10.1.0.4:7420
   globalfs admin join --wait us-west-2 10.1.0.4:7420   # in the meantime, start the server on its host`,
 		Args: twoArguments("a REGION and the new server's HOST:PORT"),

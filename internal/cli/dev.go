@@ -65,8 +65,8 @@ has a local partition at /REGION. dev runs until Ctrl-C, then unmounts. It keeps
 	cmd.Flags().StringVar(&cacheDir, "cache-dir", "", "directory of a cache on this machine's disk for blocks that were read or written; kept between runs")
 	cmd.Flags().Var(&cacheSize, "cache-size", "size limit of --cache-dir, at least 16MiB")
 	cmd.Flags().StringArrayVar(&mounts, "mount", nil, "[REGION=]DIR: mount the tree at DIR as a client in REGION (default: the first region); may be repeated")
-	command.DurationVar(cmd.Flags(), &cluster.grace, "gc-grace", collector.DefaultGrace, "how long to keep a block that no file needs any more, for readers that are late")
-	command.DurationVar(cmd.Flags(), &cluster.sweep, "gc-sweep", collector.DefaultSweep, "time between sweeps for blocks that never became part of a file")
+	command.DurationVar(cmd.Flags(), &cluster.grace, "gc-grace", collector.DefaultGrace, "how long an unused block is kept, for reads that began before")
+	command.DurationVar(cmd.Flags(), &cluster.sweep, "gc-sweep", collector.DefaultSweep, "time between two searches for blocks that never became part of a file")
 	cmd.Flags().StringVar(&scraped, "metrics", "", "serve /metrics, of all servers and mounts, at this address, such as 127.0.0.1:9464 (no authentication)")
 	cmd.Flags().StringVar(&profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
 	return cmd

@@ -56,7 +56,8 @@ Exit codes: 0 all partitions and regions were looked at, 1 some did not answer.`
 		},
 	}
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only report the blocks, delete none")
-	command.DurationVar(cmd.Flags(), &f.grace, "grace", 0, "keep blocks that were dropped a shorter time ago, for readers that are late (default: the grace period of the cluster)")
+	command.DurationVar(cmd.Flags(), &f.grace, "grace", 0, "how long an unused block is kept, for reads that began before (default: the grace period of the cluster)")
+	cmd.Flags().Lookup("grace").DefValue = ""
 	outputFlag(cmd, &f.output)
 	return cmd
 }

@@ -113,7 +113,7 @@ func printInfo(out io.Writer, found []described) error {
 	for i := range found {
 		d := &found[i]
 		fmt.Fprintln(w, d.Path)
-		fmt.Fprintf(w, "  inode\t%d (%s, %s, %d links)\n", d.Inode, kindOf(d.Mode), fs.FileMode(d.Mode&0o777), d.Links)
+		fmt.Fprintf(w, "  inode\t%d (%s, %s, links: %d)\n", d.Inode, kindOf(d.Mode), fs.FileMode(d.Mode&0o777), d.Links)
 		fmt.Fprintf(w, "  region\t%s (partition %d)\n", d.Region, d.Partition)
 		fmt.Fprintf(w, "  why\t%s\n", d.Why)
 		fmt.Fprintf(w, "  replicas\t%s\n", servers(&d.Where))

@@ -44,7 +44,7 @@ func TestInfo(t *testing.T) {
 	require.Nil(t, found[2].Content, "a directory")
 
 	text := run(t, "info", file)
-	require.Contains(t, text, "(file, -rw-r-----, 1 links)")
+	require.Contains(t, text, "(file, -rw-r-----, links: 1)")
 	require.Regexp(t, `at 0 +\S+ \S+ block \S+ on us-west-2[abc]`, text)
 	require.Contains(t, run(t, "info", small), "1 B in the metadata")
 	require.Contains(t, fails(t, command.ExitFailure, "info", t.TempDir()), "not on a GlobalFS mount")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"syscall"
 
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/mount/mountpoint"
@@ -14,21 +13,16 @@ import (
 // checkMountPoint refuses an unusable mount point before any call of the servers. With create it makes the
 // directory.
 func checkMountPoint(dir string, create bool) error {
-	info, err := os.Stat(dir)
-	switch {
-	case err == nil && !info.IsDir():
-		return command.InputError(fmt.Errorf("%s is not a directory: give a directory as the mount point", dir))
-	case err == nil:
-		return nil
-	case errors.Is(err, syscall.ENOTCONN):
-		return command.InputError(fmt.Errorf("%s: the process of an earlier mount has ended: 'globalfs umount --force %s' removes that mount", dir, dir))
-	case !errors.Is(err, fs.ErrNotExist):
-		return command.InputError(fmt.Errorf("mount point: %w", err))
-	case !create:
-		return command.InputError(fmt.Errorf("mount point %s does not exist: make it with mkdir, or give --mkdir", dir))
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		if !create {
+			return command.InputError(fmt.Errorf("mount point %s does not exist: make it with mkdir, or give --mkdir", dir))
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return command.InputError(fmt.Errorf("mount point: %w", err))
+		}
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return command.InputError(fmt.Errorf("mount point: %w", err))
+	if _, err := mountpoint.CheckDir(dir); err != nil {
+		return command.InputError(err)
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func (f *placeFlags) checkRoot(ctx context.Context, path string) error {
 	if where.Partition == 0 {
 		root = "the root of the tree"
 	}
-	return command.InputError(fmt.Errorf("%s is %s: place a directory below it, or add --force: the rule then concerns everybody, and all that is in it moves unless --no-move is given", path, root))
+	return command.InputError(fmt.Errorf("%s is %s: place a directory below it, or add --force: the rule then applies to the whole directory for all users, and its present content moves too (not with --no-move)", path, root))
 }
 
 // checkRegions refuses regions that the tree does not have.

@@ -117,13 +117,10 @@ func (r *movedTree) String() string {
 	if r.Target == "" {
 		return r.Path + ": nothing is left to move"
 	}
-	if r.Total > r.Moved {
-		return fmt.Sprintf("%s: nothing is left to move to %s (last count: %d of %d inodes)", r.Path, r.Target, r.Moved, r.Total)
-	}
 	if r.Total > 0 {
-		return fmt.Sprintf("%s: nothing is left to move: inodes moved to %s: %d", r.Path, r.Target, r.Moved)
+		return fmt.Sprintf("%s: nothing is left to move to %s (inodes in the directory: %d)", r.Path, r.Target, r.Total)
 	}
-	return fmt.Sprintf("%s: nothing is left to move: at least %d inodes were moved to %s", r.Path, r.Moved, r.Target)
+	return fmt.Sprintf("%s: nothing is left to move to %s (inodes moved: at least %d)", r.Path, r.Target, r.Moved)
 }
 
 // countEntries counts a directory and all entries below it, in the background. The result is 0 until it is

@@ -58,7 +58,7 @@ func (v statusView) problems(out io.Writer, h *daemon.Health) {
 		fmt.Fprintf(out, "  %s starting: %s\n", v.level(daemon.LevelInfo), text)
 	}
 	if hidden > 0 {
-		fmt.Fprintf(out, "  %s\n", v.colors.faint(fmt.Sprintf("%d more follow from these: 'globalfs status --verbose' shows them", hidden)))
+		fmt.Fprintf(out, "  %s\n", v.colors.faint(fmt.Sprintf("consequences of these, not shown: %d; 'globalfs status --verbose' shows them", hidden)))
 	}
 }
 

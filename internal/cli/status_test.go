@@ -37,7 +37,7 @@ func TestStatusLines(t *testing.T) {
   ERR  PARTITION_BLOCKED: partition 1 takes no updates
   INFO REPLICA_BEHIND: replicas on b
   INFO starting: server b looks through its blocks
-  1 more follow from these: 'globalfs status --verbose' shows them
+  consequences of these, not shown: 1; 'globalfs status --verbose' shows them
 
 SERVER`), out.String())
 	out.Reset()

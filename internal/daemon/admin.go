@@ -36,10 +36,13 @@ func (s *Server) join(ctx context.Context, q *Request) (Changed, error) {
 		return nil
 	})
 	c.Server = name
-	if s.cfg.Registry == nil {
-		c.Notes = []string{fmt.Sprintf("start it with 'globalfs server %s' on its host", name)}
-	} else {
+	switch {
+	case s.cfg.Registry != nil:
 		c.Notes = []string{"it is started by the process that runs the other servers"}
+	case s.credentials != nil:
+		c.Notes = []string{fmt.Sprintf("make its certificate with 'globalfs certs server %s', and start it with 'globalfs server %s' on its host", name, name)}
+	default:
+		c.Notes = []string{fmt.Sprintf("start it with 'globalfs server %s' on its host", name)}
 	}
 	return c, err
 }

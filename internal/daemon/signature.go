@@ -69,6 +69,7 @@ func (s signature) verify(d registry.Document, spec *topology.Spec) error {
 		return nil
 	}
 	return fmt.Errorf("the description of the cluster in etcd, version %d, is refused: %w: it may have been changed in etcd. "+
+		"If it describes another cluster of this name, give the new cluster another name, or remove the old one with 'globalfs admin forget'. "+
 		"If a server of an older version has written it, start that server with this version: it signs what it knows. "+
 		"Otherwise put back the newest copy that a server has: docs/operations.md", spec.Version, err)
 }

@@ -15,7 +15,7 @@ func (f *File) Template() string {
 	say := liner(func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) })
 	f.sayHead(say)
 	say("")
-	say("# In the certificates and in the registry.")
+	say("# The name of the cluster in the certificates and in the registry.")
 	say("name: %s", f.Name)
 	say("")
 	say("# Each region gets a local partition at /REGION; the first one leads the global partition, the root of the tree.")
@@ -31,17 +31,17 @@ func (f *File) Template() string {
 	say("# Copies of each block in a region, in different datacenters.")
 	say("copies: %d", f.Copies)
 	say("")
-	say("# Blocks can be in S3-compatible object storage instead of on the servers' disks; copies then does not count. Every server and client needs")
+	say("# Blocks can be in S3-compatible object storage instead of on the servers' disks; copies is then ignored. Every server and client needs")
 	say("# credentials for it: see docs/blocks.md.")
 	say("# objects: {endpoint: https://s3.us-west-2.amazonaws.com, bucket: my-blocks, prefix: globalfs, region: us-west-2}")
 	say("")
-	say("# Where each server listens, as the others and the clients reach it: host:port.")
+	say("# The address of each server for the other servers and the clients: host:port.")
 	say("addresses:")
 	for _, name := range slices.Sorted(maps.Keys(f.Addresses)) {
 		say("  %s: %s", name, f.Addresses[name])
 	}
 	say("")
-	say("# Who owns the root directories at the cluster's birth.")
+	say("# The owner of the root directories of a new cluster.")
 	say("owner: {uid: %d, gid: %d}", f.Owner.UID, f.Owner.GID)
 	say("")
 	f.Registry.say(say)
@@ -56,12 +56,12 @@ func (f *File) Template() string {
 	say("# Connections between processes of one host: auto (through shared memory, and TCP where that is not possible) or off (TCP).")
 	say("fabric: %s", f.Fabric)
 	say("")
-	say("# Each server keeps its data in a directory here, named after it.")
+	say("# Each server stores its data in the directory data_dir/NAME.")
 	say("data_dir: %q", f.DataDir)
 	say("")
 	say("gc:")
-	say("  grace: %v   # a block that no file needs any more is kept that long for readers that are late", f.GC.Grace)
-	say("  sweep: %v   # between looks for blocks that no file ever got", f.GC.Sweep)
+	say("  grace: %v   # how long an unused block is kept, for reads that began before", f.GC.Grace)
+	say("  sweep: %v   # time between two searches for blocks that never became part of a file", f.GC.Sweep)
 	return b.String()
 }
 
@@ -80,9 +80,9 @@ type liner func(format string, args ...any)
 // sayHead writes the description of the file.
 func (f *File) sayHead(say liner) {
 	if f.Registry.File == "" {
-		say("# A GlobalFS cluster. Each server is started with this file: 'globalfs server NAME --config FILE'.")
-		say("# Once the first server has started, what is said of the cluster itself (name to addresses) is in the registry,")
-		say("# and only addresses can be changed here: 'globalfs admin' changes the rest.")
+		say("# A GlobalFS cluster. Start each server with this file: 'globalfs server NAME --config FILE'.")
+		say("# The first server that starts copies the settings from name to addresses to the registry. From then on only addresses can be")
+		say("# changed here; 'globalfs admin' changes the others.")
 		return
 	}
 	say("# A GlobalFS cluster whose servers run in one process. Other commands find it by this file: 'globalfs status --config FILE'.")
@@ -96,7 +96,7 @@ func (r *RegistryFile) say(say liner) {
 		say("registry: {file: %q}", r.File)
 		return
 	}
-	say("# etcd keeps the description of the cluster. Files are served without it, too; changes of the cluster wait for it.")
+	say("# etcd stores the description of the cluster. While etcd is down, files are served; changes of the cluster wait.")
 	say("registry:")
 	say("  endpoints: [%s]", strings.Join(r.Endpoints, ", "))
 	if r.CA == "" {
@@ -109,12 +109,12 @@ func (r *RegistryFile) say(say liner) {
 		say("  certificate: %q", r.Certificate)
 		say("  key: %q", r.Key)
 	}
-	say("  # http to another host is refused unless this is true: the network between could change the cluster.")
+	say("  # Accept http to another host. A host on the network between can then change the cluster.")
 	say("  insecure: %v", r.Insecure)
 	say("  # username: globalfs")
 	say("  # password_file: etcd-password")
-	say("  timeout: %v                 # of one request to it", r.Timeout)
-	say("  lease: %v                  # a server that is silent for that long is not shown as live", r.Lease)
+	say("  timeout: %v                 # time limit of one request", r.Timeout)
+	say("  lease: %v                  # a server without a sign of life for this time is shown as down", r.Lease)
 }
 
 func regionNames(regions []topology.Region) (names []string) {

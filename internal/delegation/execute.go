@@ -12,7 +12,7 @@ type Place struct {
 	Counter uint64 // of the partition's updates
 }
 
-// Run executes a batch (W2). Of one that comes before an earlier one it executes nothing.
+// Run executes a batch (W2). A batch that arrives before an earlier batch of its log has no effect.
 func (t *Table) Run(m *meta.Machine, at Place, x *Batch) Done {
 	if !t.Begin(at.Session, x.Log) {
 		return Done{Stopped: true}

@@ -3,6 +3,7 @@ package durable
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,4 +38,17 @@ func TestWriteFileFails(t *testing.T) {
 	got, err = os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "new", string(got))
+}
+
+func TestExists(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Symlink("nowhere", filepath.Join(dir, "link")))
+	for name, want := range map[string]bool{"": true, "link": true, "absent": false, "absent/file": false} {
+		got, err := Exists(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.Equal(t, want, got, name)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	_, err := Exists(filepath.Join(dir, "file", "below"))
+	require.ErrorIs(t, err, syscall.ENOTDIR)
 }

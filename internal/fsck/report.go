@@ -41,7 +41,7 @@ type Report struct {
 	Notes      []string    `json:"notes,omitempty"`             // limits of the report, with their reasons
 }
 
-// Sound reports whether the check has found no problem that only a fault explains.
+// Sound reports whether the check has found no fault. Problems that a running cluster can have do not count.
 func (r *Report) Sound() bool {
 	return r.LeftOut == 0 && !slices.ContainsFunc(r.Problems, func(p Problem) bool { return !p.InFlight })
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/globalfs/globalfs/internal/durable"
 )
 
 const (
@@ -160,15 +162,7 @@ func writeFile(path string, data []byte, mode fs.FileMode, replace bool) error {
 	if err != nil {
 		return err
 	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.SyncDir(dir)
 }
 
 // readFile reads a regular file of at most maxFile bytes.

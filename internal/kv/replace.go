@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -100,12 +99,12 @@ func (l *level) replace(fill Fill) (err error) {
 // takePlace puts the complete content that Replace has left beside the store in dir into its place. It fails
 // if another process has the store open: that one may be filling the content.
 func takePlace(dir string) error {
-	unfinished, err := exists(dir + filling)
-	complete, err2 := exists(dir + filled)
+	unfinished, err := durable.Exists(dir + filling)
+	complete, err2 := durable.Exists(dir + filled)
 	if err = errors.Join(err, err2); err != nil || !unfinished && !complete {
 		return err
 	}
-	if there, err := exists(dir); err != nil {
+	if there, err := durable.Exists(dir); err != nil {
 		return err
 	} else if there {
 		files, err := storage.OpenFile(dir, false) // locks
@@ -126,12 +125,4 @@ func takePlace(dir string) error {
 		return err
 	}
 	return durable.SyncDir(filepath.Dir(dir))
-}
-
-func exists(path string) (bool, error) {
-	_, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }

@@ -62,8 +62,9 @@ func decodeInode(ino posix.Ino, b []byte) (inode, error) {
 	return n, nil
 }
 
-// inode reads an inode. It gives EREMOTE for one whose home is here and that lives elsewhere, EHELD for one
-// that is not made yet, and ESTALE for all others that are not here, of which their home knows more.
+// inode reads an inode. It returns EREMOTE if this partition is the home of the inode and the inode has moved
+// to another one, EHELD if the inode is not made yet, and ESTALE for every other inode that is not here: its
+// home knows its place.
 func (m *Machine) inode(ino posix.Ino) (inode, posix.Code) {
 	b := m.keys.Get(inodeKey(ino))
 	if b == nil {

@@ -20,9 +20,9 @@ const maxNotices = 1 << 12
 const noticeStuck = 5 * time.Second
 
 // notices tell the kernel of names and attributes that other mounts have changed. The kernel takes the lock
-// of a directory for the notice of a name in it. So a goroutine of its own tells, and no request waits for a
-// notice of a name. Notices wait for the requests that they concern: those in the directory, and those with
-// an answer that describes the inode.
+// of a directory for the notice of a name in it. So a goroutine of notices sends them, and no request waits
+// for the notice of a name. Notices wait for the requests that they concern: those in the directory, and
+// those with an answer that describes the inode.
 //
 // The kernel drops an answer with attributes that it processes after a notice of the inode. A read that has
 // asked for them then uses an old size. So a lock and an open of a changed file begin a time without

@@ -47,7 +47,7 @@ func fateOf(tid uint32) fate {
 	return living
 }
 
-// endsProcess reports whether one of the pending signals ends its process: SIGKILL, which the kernel also adds
+// endsProcess reports whether one of the pending signals ends its process: SIGKILL, which the kernel adds
 // for other signals that end a process at once, or a signal with the default action that is not blocked.
 // Signals are bits, from the lowest: 1.
 func endsProcess(pending, blocked, handled uint64) bool {

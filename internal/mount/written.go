@@ -196,8 +196,9 @@ func (w *written) settleBeside(ctx context.Context, c *client.Client, inos ...po
 	})
 }
 
-// settleLocked returns when the content is ordered that was written under a lock on an inode: who gets the
-// lock next reads it. Files of other partitions, which may be out of reach, are waited for only for a time.
+// settleLocked returns when the content that was written under a lock on an inode is ordered: the next
+// holder of the lock reads it. For files of other partitions, which may be unreachable, it waits at most
+// lockPatience.
 func (w *written) settleLocked(ctx context.Context, c *client.Client, locked posix.Ino) error {
 	if w == nil || w.IsSettled() {
 		return nil

@@ -67,7 +67,7 @@ func (t *tracer) add(at time.Time, took time.Duration, commands []trace.Command,
 	t.server.recorder.Add(trace.Event{At: at, Took: took, Partition: &t.partition, Commands: commands, Step: step})
 }
 
-// take notes the updates among requests.
+// take records the updates among requests, and returns their commands.
 func (t *tracer) take(requests []turn.Call) (commands []trace.Command) {
 	for _, call := range requests {
 		q, err := ask.DecodeRequest(call.Data)

@@ -103,7 +103,7 @@ func (p *grpcProvider) close() error {
 	return errors.Join(errs...)
 }
 
-// rest waits until an unreachable address may be reachable again, at most until ctx ends.
+// rest waits until another call of an unreachable address is worth a try, at most until ctx ends.
 func (p *grpcProvider) rest(ctx context.Context, address string) {
 	if conn, err := p.conn(address); err == nil && conn.GetState() == connectivity.TransientFailure {
 		conn.WaitForStateChange(ctx, connectivity.TransientFailure)

@@ -81,7 +81,7 @@ var floors = map[string]int{
 	"internal/kv":            5,
 	"internal/wal":           5,
 	"internal/metrics":       4,
-	"internal/identity":      4,
+	"internal/identity":      5,
 	"internal/command":       4,
 	"internal/buffers":       4,
 	"internal/block":         4,

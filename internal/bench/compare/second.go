@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/durable"
 	"github.com/globalfs/globalfs/internal/pause"
 )
 
@@ -49,15 +50,6 @@ func (s *site) until(w *worker, start time.Time, shown func() (bool, error)) err
 	}
 }
 
-// exists reports whether a name exists.
-func exists(name string) (bool, error) {
-	_, err := os.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // change looks at a name in the second mount, changes it in the first, and waits until it exists there or is
 // absent.
 func (s *site) change(w *worker, name string, exist bool, change func() error) error {
@@ -66,7 +58,7 @@ func (s *site) change(w *worker, name string, exist bool, change func() error) e
 		return err
 	}
 	if exist { // else the step before has seen it
-		if _, err := exists(there); err != nil {
+		if _, err := durable.Exists(there); err != nil {
 			return err
 		}
 	}
@@ -74,7 +66,7 @@ func (s *site) change(w *worker, name string, exist bool, change func() error) e
 		return err
 	}
 	return s.until(w, time.Now(), func() (bool, error) {
-		found, err := exists(there)
+		found, err := durable.Exists(there)
 		return found == exist, err
 	})
 }
@@ -98,7 +90,7 @@ func (s *site) changeExisting(w *worker, name string, change func() error) error
 	if err != nil {
 		return err
 	}
-	if err := s.until(w, time.Now(), func() (bool, error) { return exists(there) }); err != nil {
+	if err := s.until(w, time.Now(), func() (bool, error) { return durable.Exists(there) }); err != nil {
 		return err
 	}
 	return s.change(w, name, false, change)

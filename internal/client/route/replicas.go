@@ -62,7 +62,7 @@ func newReplicas(from topology.Region, all []topology.Replica) *replicas {
 	return r
 }
 
-// leads records the leader by its place in all; -1: it is not among the nearest replicas.
+// leads records the index of the leader in r.all; -1: the leader is not among the nearest replicas.
 func (r *replicas) leads(i int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,13 +16,13 @@ func CheckDir(dir string) (string, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, syscall.ENOTCONN):
-		return "", fmt.Errorf("mount %s: a mount whose program has died is still there: remove it with 'umount -l %s' (or 'fusermount3 -uz %s')", dir, dir, dir)
+		return "", fmt.Errorf("mount %s: the process of an earlier mount has ended: 'globalfs umount --force %s' removes that mount", dir, dir)
 	case errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("mount %s: no such directory: make it with 'mkdir -p %s'", dir, dir)
 	case err != nil:
 		return "", fmt.Errorf("mount %s: %w", dir, err)
 	case !info.IsDir():
-		return "", fmt.Errorf("mount %s: not a directory", dir)
+		return "", fmt.Errorf("mount %s: not a directory: give a directory as the mount point", dir)
 	}
 	path, err := filepath.Abs(dir)
 	if err == nil {
@@ -32,7 +32,7 @@ func CheckDir(dir string) (string, error) {
 		return "", fmt.Errorf("mount %s: %w", dir, err)
 	}
 	if there, ok := At(path); ok {
-		return "", fmt.Errorf("mount %s: busy: a file system (%s) is mounted there: unmount it (if its program has died: 'umount -l %s') or choose another directory", dir, there.Kind, dir)
+		return "", fmt.Errorf("mount %s: busy: a file system (%s) is mounted there: unmount it, or choose another directory", dir, there.Kind)
 	}
 	return path, nil
 }

@@ -85,8 +85,8 @@ func (all seats) all() (given []tram.Seat) {
 	return given
 }
 
-// take makes the replacements that are asked for. Of a chain of replacements each one names the last process:
-// so many generations have passed. Members cannot be added or removed.
+// take makes the requested replacements. In a chain of replacements of one seat, each request names the last
+// process, so their number is the number of passed generations. Members cannot be added or removed.
 func (all seats) take(asked []multicast.Replacement) (given []tram.Seat) {
 	for _, r := range asked {
 		s := all.of(r.Old)

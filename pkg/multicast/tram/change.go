@@ -4,8 +4,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric"
 )
 
-// grant is Algorithm 2, checking permissions: the highest timestamp that a member asks for gets the right to
-// write the log, and the right of the one before goes first.
+// grant is Algorithm 2, checking permissions: the member that asks for the highest timestamp gets the right
+// to write the log. The right of the previous leader is revoked before.
 func (c *Core) grant() {
 	for _, m := range c.members {
 		p := c.peers[m.id]

@@ -17,8 +17,9 @@ type Delay struct {
 	Full    bool          // so many wait that this process's group orders nothing more that goes there
 }
 
-// Delays are the groups that leave something lying: those to which this process multicasts, and the children
-// of its group. The parent's view of a child is that of the whole subtree: nothing reaches it on another way.
+// Delays returns the groups in which messages wait, of the groups to which this process multicasts and the
+// children of its group. The delay of a child is that of its subtree: all messages to the subtree pass the
+// child.
 func (c *Core) Delays() (all []Delay) {
 	for _, g := range c.cfg.Groups {
 		var d Delay
