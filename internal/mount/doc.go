@@ -54,8 +54,9 @@
 // that only reads ends with EINTR only if a pending signal ends the process (fateOf), two seconds after it. On
 // a soft mount a request that changes something never ends early: it may have been ordered. On a hard mount it
 // ends with EINTR two seconds after such a signal if nothing was sent, and with ETIMEDOUT one timeout later
-// otherwise. A process in another PID namespace cannot be seen: on a soft mount it waits for the timeout, on a
-// hard mount each signal counts. A process that waits for a lock gets every signal at once, as on a local disk.
+// otherwise. A process in another PID namespace cannot be seen: on a soft mount it waits for the timeout, on
+// a hard mount each signal counts. A process that waits for a lock gets every signal at once, as on a local
+// disk.
 //
 // # Stale nodes
 //
