@@ -51,12 +51,12 @@
 //
 // The kernel informs the mount of the first signal of a waiting process, also of SIGCHLD or a profiler's
 // signals. Programs do not expect EINTR from files: a database panics if fdatasync returns it. So a request
-// that only reads ends with EINTR only if a pending signal ends the process (fateOf), two seconds after it. On
-// a soft mount a request that changes something never ends early: it may have been ordered. On a hard mount it
-// ends with EINTR two seconds after such a signal if nothing was sent, and with ETIMEDOUT one timeout later
-// otherwise. A process in another PID namespace cannot be seen: on a soft mount it waits for the timeout, on
-// a hard mount each signal counts. A process that waits for a lock gets every signal at once, as on a local
-// disk.
+// that only reads ends with EINTR only if a pending signal ends the process (fateOf), two seconds after it.
+// On a soft mount a request that changes something never ends early: it may have been ordered. On a hard
+// mount it ends with EINTR two seconds after such a signal if nothing was sent, and with ETIMEDOUT one
+// timeout later otherwise. A process in another PID namespace cannot be seen: on a soft mount it waits for
+// the timeout, on a hard mount each signal counts. A process that waits for a lock gets every signal at
+// once, as on a local disk.
 //
 // # Stale nodes
 //
