@@ -146,7 +146,7 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 	if err != nil {
 		return nil, err
 	}
-	r.queries = reads.New(cfg.Partition, r.cross)
+	r.queries = reads.New(cfg.Partition, readState{r.cross, &r.delegations})
 	_, _ = meta.TakeChanges(machine) // of its initialisation
 	r.watches = watches{machine: machine, most: cfg.MaxPending, reply: r.reply, recalled: r.delegations.Recalled}
 	r.watches.begin(r.cross.Own(), markOf(r.progress.position))
@@ -216,6 +216,10 @@ func (r *Replica) maintain(out *turn.Output) {
 	r.shards.order(r.now.Mono)
 	r.endBlocked(out)
 	r.delegations.revoke(r.now.Mono)
+	if r.delegations.budget.isDue(r.now.Mono) {
+		r.updates.resume = r.updates.resume || len(r.updates.blocked) > 0
+		out.Replies = r.answerReady(out.Replies)
+	}
 	r.delegations.recallRead(posix.Time(r.now.Wall))
 	out.Replies = r.watches.expire(r.now.Mono, out.Replies)
 	r.pursueReplacements()
@@ -226,7 +230,7 @@ func (r *Replica) Wake() time.Duration {
 	if r.progress.reapAgain || r.updates.resume || len(r.persists) > 0 || len(r.delegations.read) > 0 {
 		return max(r.now.Mono, 1)
 	}
-	return order.Earliest(r.progress.syncAt, r.progress.commitAt, r.sessions.Wake(), r.cross.Wake(), r.queries.Wake(), r.seats.wake(), r.shards.wakeAt, r.updates.wakeAt, r.watches.wake(), r.delegations.wakeAt)
+	return order.Earliest(r.progress.syncAt, r.progress.commitAt, r.sessions.Wake(), r.cross.Wake(), r.queries.Wake(), r.seats.wake(), r.shards.wakeAt, r.updates.wakeAt, r.watches.wake(), r.delegations.wakeAt, r.delegations.budget.wakeAt)
 }
 
 // request routes one request.
