@@ -382,13 +382,8 @@ func (h *holder) operate() {
 		silence, log := c.run.net.between(2*time.Second, 14*time.Second), h.log
 		c.pause(silence)
 		h.deaf = false
-		if c.pick(2) == 0 {
-			h.renew()
-		}
-		for range 5 { // it may have lost all
-			h.work()
-		}
-		if silence > 10*time.Second && h.log == log && log.Len() > 0 && !h.mayExpire() {
+		h.renew()
+		if silence > 10*time.Second && h.log == log && log.Len() > 0 {
 			c.run.reach[heldSilently]++
 		}
 	case h.all.regains && n < 12:
