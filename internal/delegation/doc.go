@@ -34,6 +34,7 @@
 //	a batch removes the directory                free
 //	the session ends                             free, all of the session
 //	the client begins another log                free, all of the session
+//	a replica has waited too long (REVOKE)       free
 //
 // Queries ignore grants: other clients read the state in the order, which is a prefix of the client's log.
 //

@@ -18,11 +18,14 @@ import (
 // Directories that clients hold exclusively (package delegation). An update of another client, or a single
 // update of the holder, waits at the asked replica until the directory is returned: the first one is ordered,
 // has no effect but the recall, and waits then like all others. The client learns of the recall by its
-// request to watch (ask.Watching). A client that does not return it loses it with the end of its session, and
-// not before: it may have answered changes that are not ordered.
+// request to watch (ask.Watching). A replica that has waited for RevokeAfter since it has executed the recall
+// proposes the end of the grant.
+
+// RevokeAfter is the time that a client has to return a directory, by the clock of a replica.
+const RevokeAfter = 10 * time.Second
 
 const (
-	// entryRevoke ends the grant of a directory. Only replicas of older versions propose it.
+	// entryRevoke ends the grant of a directory.
 	entryRevoke order.Kind = 10
 	// entryRecall recalls the directories of objects that a linearizable query reads. It is proposed only for
 	// granted directories: all replicas are of a version that knows grants.
@@ -36,6 +39,8 @@ type delegations struct {
 	machine   *meta.Machine
 	orders    *order.Orders
 	now       *multicast.Instant
+	recalled  map[posix.Ino]time.Duration // when this replica has seen the recall, or has proposed its end
+	wakeAt    time.Duration
 	// read has the objects of linearizable queries whose directories the next step recalls, with the sessions
 	// of the readers; 0: a bound client.
 	read   map[posix.Ino]uint64
@@ -45,7 +50,7 @@ type delegations struct {
 func loadDelegations(r *Replica) (delegations, error) {
 	t, err := delegation.Load(r.keys)
 	return delegations{
-		Table: t, partition: r.cfg.Partition, machine: r.machine, orders: r.orders, now: &r.now, read: map[posix.Ino]uint64{},
+		Table: t, partition: r.cfg.Partition, machine: r.machine, orders: r.orders, now: &r.now, recalled: map[posix.Ino]time.Duration{}, read: map[posix.Ino]uint64{},
 		budget: recallBudget{used: map[string]time.Duration{}},
 	}, err
 }
@@ -229,6 +234,37 @@ func (d *delegations) giveNumbers(session uint64, r *meta.Result) {
 	first := meta.TakeNumbers(d.machine, delegation.SpansPerGrant*delegation.SpanSize, delegation.SpanSize)
 	d.AddNumbers(session, first)
 	r.Number2 = uint64(first)
+}
+
+// revoke proposes the end of grants with recalls that were not answered.
+func (d *delegations) revoke(now time.Duration) {
+	d.wakeAt = 0
+	if d.Len() == 0 && len(d.recalled) == 0 {
+		return
+	}
+	recalled := d.Recalled(0)
+	if len(recalled) == 0 {
+		clear(d.recalled)
+		return
+	}
+	since := make(map[posix.Ino]time.Duration, len(recalled))
+	for _, dir := range recalled {
+		at, known := d.recalled[dir]
+		switch {
+		case !known:
+			at = now
+		case now-at >= RevokeAfter:
+			at = now
+			d.orders.Propose(order.Entry{Kind: entryRevoke, Body: encodeRevoke(d.Holder(dir), dir)})
+		}
+		since[dir] = at
+		d.wakeAt = order.Earliest(d.wakeAt, at+RevokeAfter)
+	}
+	d.recalled = since
+}
+
+func encodeRevoke(session uint64, dir posix.Ino) []byte {
+	return varint.AppendUint(varint.AppendUint(nil, session), dir)
 }
 
 // executeRevoke ends a grant if it was recalled and the session still has it.

@@ -215,6 +215,7 @@ func (r *Replica) maintain(out *turn.Output) {
 	r.proposeMarker()
 	r.shards.order(r.now.Mono)
 	r.endBlocked(out)
+	r.delegations.revoke(r.now.Mono)
 	if r.delegations.budget.isDue(r.now.Mono) {
 		r.updates.resume = r.updates.resume || len(r.updates.blocked) > 0
 		out.Replies = r.answerReady(out.Replies)
@@ -229,7 +230,7 @@ func (r *Replica) Wake() time.Duration {
 	if r.progress.reapAgain || r.updates.resume || len(r.persists) > 0 || len(r.delegations.read) > 0 {
 		return max(r.now.Mono, 1)
 	}
-	return order.Earliest(r.progress.syncAt, r.progress.commitAt, r.sessions.Wake(), r.cross.Wake(), r.queries.Wake(), r.seats.wake(), r.shards.wakeAt, r.updates.wakeAt, r.watches.wake(), r.delegations.budget.wakeAt)
+	return order.Earliest(r.progress.syncAt, r.progress.commitAt, r.sessions.Wake(), r.cross.Wake(), r.queries.Wake(), r.seats.wake(), r.shards.wakeAt, r.updates.wakeAt, r.watches.wake(), r.delegations.wakeAt, r.delegations.budget.wakeAt)
 }
 
 // request routes one request.

@@ -33,7 +33,7 @@ const (
 	holderCrashed   treeMark = "a client lost a log with operations that were not acknowledged"
 	holderRevived   treeMark = "a client died, and the next one sent operations of its log"
 	holderExpired   treeMark = "the session of a client with a log ended"
-	heldSilently    treeMark = "a client was silent for longer than 10 s, and lost nothing"
+	revokedGrant    treeMark = "a log stopped because a directory was revoked"
 	crossedIntoHeld treeMark = "a command of several partitions took a file out of a held directory"
 	waitedForBlock  treeMark = "operations waited until the block of an earlier one was stored"
 	revivedBlock    treeMark = "a client died with a block that was not stored"
@@ -53,8 +53,7 @@ func TestTreeDelegations(t *testing.T) {
 		waitedForBlock, revivedBlock, blockFailed)
 }
 
-// TestTreeDelegationsExpire: clients are silent. With a short lease their sessions end, otherwise they lose
-// nothing.
+// TestTreeDelegationsExpire: sessions end, and clients are silent until their directories are revoked.
 func TestTreeDelegationsExpire(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 40, func(seed uint64) error {
@@ -67,7 +66,7 @@ func TestTreeDelegationsExpire(t *testing.T) {
 		r := treeRun(seed, setup)
 		return h.judge(r, reach)
 	})
-	reach.require(t, holderExpired, heldSilently, foreignWaited)
+	reach.require(t, holderExpired, revokedGrant, foreignWaited)
 }
 
 const (
@@ -379,13 +378,9 @@ func (h *holder) operate() {
 		h.revive()
 	case h.all.silent && n < 4:
 		h.deaf = true
-		silence, log := c.run.net.between(2*time.Second, 14*time.Second), h.log
-		c.pause(silence)
+		c.pause(c.run.net.between(2*time.Second, 14*time.Second))
 		h.deaf = false
 		h.renew()
-		if silence > 10*time.Second && h.log == log && log.Len() > 0 {
-			c.run.reach[heldSilently]++
-		}
 	case h.all.regains && n < 12:
 		h.regain()
 	case n < 15:
@@ -625,15 +620,12 @@ func (h *holder) list(dir *heldDir, complete bool) {
 	switch {
 	case dir.doubtful || dir.history.lost || len(dir.taken) > 0:
 	case complete && (dir.isHeld() || !maps.Equal(answered, dir.names)):
-	case complete && !h.mayExpire() && !maps.Equal(names, dir.names):
+	case complete && !h.all.silent && !maps.Equal(names, dir.names): // a silent holder has not heard of a revocation
 		c.stop("W8: after a return, directory %d has %v, and its holder has answered %v", dir.ino, names, dir.names)
 	case !complete && held && dir.isHeld():
 		h.isPrefix(dir, names)
 	}
 }
-
-// mayExpire reports whether sessions of silent clients end: the holder has not heard of it then.
-func (h *holder) mayExpire() bool { return h.all.silent && h.c.run.lease > 0 }
 
 // isPrefix checks that another client sees a prefix of the log: in each directory not less than it has seen
 // before in others (W6, W7).

@@ -19,7 +19,7 @@ const (
 	regainedOther treeMark = "a client got a directory that another one had made"
 	regainRefused treeMark = "a client did not get a directory that another one holds"
 	regainUnheard treeMark = "a client asked for a directory, and did not wait for the answer"
-	workedInVain  treeMark = "a client worked in a directory that it had lost, and another one had got"
+	workedInVain  treeMark = "a client worked in a directory that was revoked and given to another one"
 	usedAdopted   treeMark = "an operation on a file of a directory that existed was answered from a log"
 	// The next client has no copy of the directory.
 	revivedAdopted treeMark = "a client died, and the next one sent operations in a directory that existed"
@@ -38,8 +38,7 @@ func TestTreeDelegationsRegain(t *testing.T) {
 	reach.require(t, workedInLog, heardRecall, foreignWaited, foreignPrefix, regained, regainedOther, regainRefused, regainUnheard, usedAdopted, revivedAdopted)
 }
 
-// TestTreeDelegationsRegainExpire: clients are silent. With a short lease their sessions end, and others get
-// their directories.
+// TestTreeDelegationsRegainExpire: sessions end, and clients are silent until their directories are revoked.
 func TestTreeDelegationsRegainExpire(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 120, func(seed uint64) error {
@@ -52,7 +51,7 @@ func TestTreeDelegationsRegainExpire(t *testing.T) {
 		r := treeRun(seed, setup)
 		return h.judge(r, reach)
 	})
-	reach.require(t, holderExpired, heldSilently, regained, regainedOther, workedInVain)
+	reach.require(t, holderExpired, revokedGrant, regained, regainedOther, workedInVain)
 }
 
 // regain asks for a directory that exists, or returns one.
@@ -142,7 +141,7 @@ func (h *holder) adopted(dir *heldDir) {
 			h.c.stop("W8: directory %d was adopted with %v, without %s of another client", dir.ino, all, name)
 		}
 	}
-	sure := !dir.doubtful && !dir.history.lost && len(dir.taken) == 0 && !h.mayExpire()
+	sure := !dir.doubtful && !dir.history.lost && len(dir.taken) == 0 && !h.all.silent
 	if sure && !maps.Equal(names, dir.names) {
 		h.c.stop("W8: directory %d was adopted with %v, and its holder has answered %v", dir.ino, names, dir.names)
 	}
@@ -151,8 +150,8 @@ func (h *holder) adopted(dir *heldDir) {
 	h.history.bases = append(h.history.bases, base{len(h.history.ops), dir.ino, maps.Clone(names)})
 }
 
-// workInVain makes a file in a directory that another client has got, because the session has ended. The
-// client has not heard of that: the partition must not execute it (W3).
+// workInVain makes a file in a directory that was revoked, of which the client has not heard, and that
+// another one has got since: the partition must not execute it (W3).
 func (h *holder) workInVain(command meta.Command) {
 	command.Op, command.Mode, command.Flags = meta.OpMknod, posix.TypeRegular|0o644, meta.Exclusive
 	if _, outcome := h.log.Update(&command); outcome == delegate.Logged {
