@@ -101,7 +101,7 @@ func TestARecalledDirectoryRests(t *testing.T) {
 			holds(t, c, 0)
 		}
 		require.EqualValues(t, 1, c.Holding().Recalls)
-		time.Sleep(time.Minute) // fake time: the other one has gone
+		time.Sleep(16 * time.Second) // fake time: the other one has gone
 		work()
 		holds(t, c, 1)
 		require.Contains(t, listNames(t, c, dir.Ino), "foreign")

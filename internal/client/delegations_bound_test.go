@@ -1,7 +1,10 @@
 package client_test
 
 import (
+	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,6 +13,7 @@ import (
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -78,5 +82,66 @@ func TestRefusedChangesRecallNothing(t *testing.T) {
 		_, err = causal.Create(ctx, alice, at(dir.Ino, "new"), 0o644, meta.Exclusive)
 		require.NoError(t, err)
 		require.Equal(t, before+1, c.Holding().Recalls)
+	})
+}
+
+// A bound client that may look at a directory, and may change its own file there, recalls the directory a few
+// times, however often it tries. The holder goes on with its log.
+func TestABoundClientRecallsSeldom(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c, ctx := delegating(t, n), t.Context()
+		cfg := n.Config(west)
+		cfg.Caller, cfg.Linearizable = n.Bound(laptop()), true
+		strict, err := client.New(cfg)
+		require.NoError(t, err)
+		causal := bound(t, n, laptop(), west)
+		dir := makeDir(t, c, local(n, 1), "held")
+		_, err = c.SetAttr(ctx, root, dir.Ino, meta.SetMode, posix.Attr{Mode: posix.TypeDir | posix.Sticky | 0o777})
+		require.NoError(t, err)
+		require.NoError(t, c.Persist(ctx, dir.Ino))
+		_, err = strict.Lookup(ctx, local(n, 1), "held")
+		require.NoError(t, err)
+		_, err = causal.Lookup(ctx, local(n, 1), "held")
+		require.NoError(t, err)
+		own, err := causal.Create(ctx, alice, at(dir.Ino, "own"), 0o644, meta.Exclusive)
+		require.NoError(t, err)
+
+		const during, every = 30 * time.Second, 5 * time.Millisecond
+		life, stop := context.WithCancel(ctx)
+		var attacks sync.WaitGroup
+		var reads, changes atomic.Int64
+		for range 4 {
+			attacks.Go(func() {
+				for pause.For(life, every) == nil {
+					if _, err := strict.GetAttr(life, dir.Ino); err == nil {
+						reads.Add(1)
+					}
+				}
+			})
+			attacks.Go(func() {
+				for pause.For(life, every) == nil {
+					if _, err := causal.SetAttr(life, alice, own.Ino, meta.SetMode, posix.Attr{Mode: posix.TypeRegular | 0o600}); err == nil {
+						changes.Add(1)
+					}
+				}
+			})
+		}
+		before, updates := c.Holding(), 0
+		for end := time.Now().Add(during); time.Now().Before(end); updates += 2 {
+			create(t, c, dir.Ino, "f")
+			require.NoError(t, c.Unlink(ctx, root, at(dir.Ino, "f")))
+			require.NoError(t, pause.For(ctx, every))
+		}
+		after := c.Holding()
+		stop()
+		attacks.Wait()
+		require.NoError(t, strict.Close())
+		// Each of three replicas gives four recalls at once, and one each second.
+		recalls := after.Recalls - before.Recalls
+		t.Logf("%d updates, %d in the log, %d recalls, %d reads and %d changes of the other", updates, after.Logged-before.Logged, recalls, reads.Load(), changes.Load())
+		require.Less(t, recalls, uint64(3*(4+during/time.Second)))
+		require.Greater(t, after.Logged-before.Logged, uint64(updates*8/10))
+		require.Positive(t, reads.Load(), "they wait, and are not refused")
+		require.Positive(t, changes.Load())
 	})
 }

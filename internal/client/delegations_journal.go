@@ -31,13 +31,14 @@ func OpenJournal(memory []byte) (Journal, error) {
 	return Journal{j, logs}, err
 }
 
-// Pending returns the number of changes in the memory of a Journal that are not known to be ordered.
-func Pending(memory []byte) (n int, err error) {
+// Pending returns the number of changes in the memory of a Journal that are not known to be ordered, and
+// whether the process may hold directories.
+func Pending(memory []byte) (n int, holds bool, err error) {
 	_, logs, err := journal.Open(memory)
 	for i := range logs {
 		n += len(logs[i].Ops)
 	}
-	return n, err
+	return n, len(logs) > 0, err
 }
 
 // sessions returns the states of partitions for the router: the logs go on with their sessions, which the

@@ -206,7 +206,7 @@ func (d *delegations) hear(life context.Context, l *logOf) {
 		}
 		d.counts.recalls.Add(uint64(len(x.Recalled)))
 		d.mu.Lock()
-		d.wishes.backOff(x.Recalled)
+		d.wishes.recalled(x.Recalled)
 		if !l.ended {
 			d.giveBack(l, x.Recalled)
 		}

@@ -17,7 +17,7 @@ const (
 	luckyStreak = 4
 	// askWithin is the time from one of these changes to the next.
 	askWithin = 10 * time.Second
-	// After a refusal, or the return of the directory, the client does not ask for a while, which grows.
+	// After a refusal the client does not ask for a while, which grows.
 	firstBackOff = 5 * time.Second
 	maxBackOff   = 10 * time.Minute
 	maxWishes    = 1 << 10 // directories that the client remembers
@@ -84,7 +84,19 @@ func (w *wishes) granted() {
 	w.streak++
 }
 
-// backOff notes that the client did not get directories, or returns them.
+// recalled notes that the client returns directories. Whether they rest is the decision of their partition.
+func (w *wishes) recalled(dirs []posix.Ino) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.streak = 0
+	for _, dir := range dirs {
+		x, _ := w.dirs.Get(dir)
+		x.changes = 0
+		w.dirs.Put(dir, x)
+	}
+}
+
+// backOff notes that the client did not get directories, or returns them for a change of its own.
 func (w *wishes) backOff(dirs []posix.Ino) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

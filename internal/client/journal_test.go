@@ -350,13 +350,14 @@ func TestClosedClientLeavesItsLog(t *testing.T) {
 			create(t, c.Client, dir.Ino, fmt.Sprint(i))
 			want = append(want, fmt.Sprint(i))
 		}
-		pending, err := client.Pending(memory)
+		pending, holds, err := client.Pending(memory)
 		require.NoError(t, err)
 		require.Equal(t, 20, pending)
+		require.True(t, holds)
 		state := c.Snapshot()
 		time.AfterFunc(time.Second, func() { n.Fail(clienttest.None, n.Processes(0, west)...) })
 		c.Finish() // it waits for 10 s, the servers answer after one
-		pending, err = client.Pending(memory)
+		pending, _, err = client.Pending(memory)
 		require.NoError(t, err)
 		require.Zero(t, pending)
 

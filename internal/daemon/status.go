@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block/region"
+	"github.com/globalfs/globalfs/internal/driver"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -48,7 +49,7 @@ func (s *Server) Status(ctx context.Context) ServerStatus {
 	status.Storage = s.storage(d.cluster, self)
 	status.Links = links(s.transport, s.cfg.Name)
 	status.Unanswered = s.work.canaries.unanswered()
-	status.Now = time.Now().UTC()
+	status.Now = driver.NewSystemClock().Time().UTC()
 	return status
 }
 

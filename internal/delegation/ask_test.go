@@ -133,6 +133,38 @@ func TestHotDirectories(t *testing.T) {
 	require.Zero(t, w.cooling.dirs[dir], "the first to be cold is forgotten")
 }
 
+// Recalls and changes of a bound client heat no directory.
+func TestABoundClientHeatsNothing(t *testing.T) {
+	w := newWorld(t)
+	dir, a, _ := w.existing("d")
+	touched := []meta.Object{{Ino: dir, IsDir: true}, {Ino: a}}
+	require.True(t, w.ask(holder, dir, 1, 0))
+	require.True(t, w.Recall(touched, 0, 0))
+	require.Equal(t, []posix.Ino{dir}, w.Recalled(holder))
+	w.Revoke(holder, dir)
+	w.alsoAfterReload(func() { require.False(t, w.Recall(touched, 0, 0)) })
+	require.True(t, w.ask(holder, dir, 2, 0))
+	require.True(t, w.Recall(touched, holder+1, 0))
+	w.Revoke(holder, dir)
+	require.False(t, w.Recall(touched, 0, 9*second), "it does not keep it hot either")
+	require.True(t, w.ask(holder, dir, 3, 10*second))
+}
+
+// A holder works in a directory for which it has made a change since a time.
+func TestWorkedIn(t *testing.T) {
+	w := newWorld(t)
+	dir, a, _ := w.existing("d")
+	touched := []meta.Object{{Ino: a}}
+	w.Worked(dir, 5)
+	require.False(t, w.IsWorkedIn(touched, 1), "it is free")
+	require.True(t, w.ask(holder, dir, 1, 0))
+	require.False(t, w.IsWorkedIn(touched, 1))
+	w.Worked(a, 5)
+	require.True(t, w.IsWorkedIn(touched, 5))
+	require.False(t, w.IsWorkedIn(touched, 6))
+	require.False(t, w.IsWorkedIn([]meta.Object{{Ino: dir + 1, IsDir: true}}, 5))
+}
+
 // A copy of a directory has all that the client needs to execute its changes as the partition does (W4).
 func TestCopyOfADirectory(t *testing.T) {
 	w := newWorld(t)

@@ -9,9 +9,10 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// A directory that was recalled is hot: for a pause nobody gets it. The pause begins anew when a session
-// changes the directory within a pause after a change by another session. It doubles with each further
-// recall, unless the directory was cold for as long as the pause.
+// A directory that was recalled is hot: for a pause nobody gets it. A bound client heats no directory: its
+// recalls are few (package replica), and its changes may not take the directory from the others. The pause
+// begins anew when a session changes the directory within a pause after a change by another session. It
+// doubles with each further recall, unless the directory was cold for as long as the pause.
 
 const (
 	firstPause = posix.Time(10e9)

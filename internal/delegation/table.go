@@ -33,6 +33,7 @@ type grant struct {
 	recalled bool
 	spans    []span
 	files    []posix.Ino // of an existing directory: those that lived in it at the grant; stored by themselves
+	worked   posix.Time  // when the session got it, or changed something there; not stored
 	dirty    bool        // not stored
 }
 
@@ -175,19 +176,20 @@ func (t *Table) CoversAll(session uint64, all []meta.Object) bool {
 func (t *Table) IsIdle() bool { return len(t.dirs) == 0 && len(t.cooling.dirs) == 0 }
 
 // Recall reports whether an update of a session that is not of a batch touches a covered object: then it must
-// wait. The directories of these grants are recalled from now on.
+// wait. The directories of these grants are recalled from now on. session 0 is one of a bound client.
 func (t *Table) Recall(touched []meta.Object, session uint64, now posix.Time) (met bool) {
 	for _, o := range touched {
 		g := t.covering(o)
-		if g == nil {
+		met = met || g != nil
+		switch {
+		case g == nil && session != 0:
 			t.cooling.changed(o.Ino, session, now)
-			continue
-		}
-		met = true
-		if !g.recalled {
+		case g != nil && !g.recalled:
 			g.recalled, t.recall[g.dir] = true, g
 			t.mark(g)
-			t.cooling.recalled(g.dir, session, now)
+			if session != 0 {
+				t.cooling.recalled(g.dir, session, now)
+			}
 		}
 	}
 	t.Save()
@@ -205,6 +207,22 @@ func (t *Table) Awaits(touched []meta.Object) (met bool) {
 		}
 	}
 	return met
+}
+
+// Worked notes that the session which holds an inode, if one does, works there at a time of the order.
+func (t *Table) Worked(ino posix.Ino, now posix.Time) {
+	if g := t.covering(meta.Object{Ino: ino, IsDir: t.dirs[ino] != nil}); g != nil {
+		g.worked = now
+	}
+}
+
+// IsWorkedIn reports whether the session which holds one of some objects has worked there since a time, as
+// far as this process has executed that.
+func (t *Table) IsWorkedIn(touched []meta.Object, since posix.Time) bool {
+	return slices.ContainsFunc(touched, func(o meta.Object) bool {
+		g := t.covering(o)
+		return g != nil && g.worked >= since
+	})
 }
 
 // Holders returns the directories of the grants that cover some objects, in their order.

@@ -130,7 +130,7 @@ func isDots(name string) bool { return name == "." || name == ".." }
 func (m *Machine) parentOf(c *Command) (inode, posix.Code) {
 	n, code := m.directory(c.Ino)
 	if code == posix.OK {
-		code = c.admits(&n.Attr, posix.Execute)
+		code = c.mayFind(&n.Attr)
 	}
 	if code == posix.OK {
 		code = checkName(c.Name)

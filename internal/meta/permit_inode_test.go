@@ -103,6 +103,10 @@ func TestInodesAreBound(t *testing.T) {
 					if c.Ino, c.Cred = w.n.Ino, caller.says; op.dir {
 						c.Ino = w.dir
 					}
+					c.Authority = a
+					if code := meta.RefusedQuery(f.machines[1], &c); c.Op.IsQuery() && (code != posix.OK || want == posix.EACCES) {
+						require.Equal(t, want, code, "known without the answer")
+					}
 					r := w.run(c)
 					require.Equal(t, want, r.Code, "%v, directory %+v, file %+v", caller.says, v.d, v.n)
 					if reached[want]++; want != posix.OK {
@@ -191,4 +195,14 @@ func TestListXattrIsBound(t *testing.T) {
 	require.Equal(t, "security.a\x00trusted.b\x00user.c\x00", string(f.do(list).Data))
 	list.Authority = authorityOf(t, "1000", "1000")
 	require.Equal(t, "user.c\x00", string(f.do(list).Data))
+}
+
+// A rule of a directory of others is refused before anything else, in one partition too.
+func TestRefusedPlace(t *testing.T) {
+	f := newTree(t, 1)
+	dir := f.make(0, root(0), "d", dirMode)
+	c := meta.Command{Op: meta.OpPlace, Ino: dir, Cred: posix.Cred{UID: 1000, GID: 1000}, Authority: authorityOf(t, "1000", "1000")}
+	require.Equal(t, posix.EPERM, meta.Refused(f.machines[0], &c))
+	f.must(0, on(dir, set(meta.SetUID, posix.Attr{UID: 1000})))
+	require.Equal(t, posix.OK, meta.Refused(f.machines[0], &c))
 }

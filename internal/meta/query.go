@@ -64,7 +64,7 @@ func (m *Machine) readlink(c *Command) Result {
 func (m *Machine) readDir(c *Command) Result {
 	dir, code := m.directory(c.Ino)
 	if code == posix.OK {
-		code = c.admits(&dir.Attr, posix.Read)
+		code = c.mayList(&dir.Attr)
 	}
 	if code != posix.OK {
 		return failed(code)

@@ -26,6 +26,32 @@ func Refused(m *Machine, c *Command) posix.Code {
 		return refusedBy(m, bound.Ino, bound.mayWrite)
 	case OpSetXattr, OpRemoveXattr:
 		return refusedBy(m, bound.Ino, bound.maySetXattr)
+	case OpPlace:
+		return refusedBy(m, bound.Ino, bound.owns)
+	}
+	return posix.OK
+}
+
+// RefusedQuery is Refused for a query.
+func RefusedQuery(m *Machine, c *Command) posix.Code {
+	if c.Authority == nil {
+		return posix.OK
+	}
+	bound := *c
+	if code := bound.bind(); code != posix.OK {
+		return code
+	}
+	switch bound.Op {
+	case OpLookup:
+		return refusedBy(m, bound.Ino, bound.mayFind)
+	case OpReadDir:
+		return refusedBy(m, bound.Ino, bound.mayList)
+	case OpExtents:
+		return refusedBy(m, bound.Ino, bound.mayRead)
+	case OpGetXattr:
+		return refusedBy(m, bound.Ino, bound.mayGetXattr)
+	case OpGetLock:
+		return m.mayLock(&bound)
 	}
 	return posix.OK
 }
@@ -38,6 +64,10 @@ func refusedBy(m *Machine, ino posix.Ino, may func(*posix.Attr) posix.Code) posi
 	}
 	return may(&n.Attr)
 }
+
+// mayFind checks that a name in a directory may be looked up, and mayList that all may be listed.
+func (c *Command) mayFind(dir *posix.Attr) posix.Code { return c.admits(dir, posix.Execute) }
+func (c *Command) mayList(dir *posix.Attr) posix.Code { return c.admits(dir, posix.Read) }
 
 // mayEnter checks that names in a directory may be changed.
 func (c *Command) mayEnter(dir *posix.Attr) posix.Code { return c.may(dir, entering) }

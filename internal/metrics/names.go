@@ -56,6 +56,8 @@ const (
 	ReplicaSyncs
 	ReplicaLongFrames
 	ReplicaStopped
+	ReplicaAmnesiac
+	ReplicaDamaged
 	ReplicaDiverged
 	PartitionUnanswered // of the server that reads
 
@@ -155,6 +157,8 @@ var definitions = [namesEnd]definition{
 	ReplicaSyncs:        {"globalfs_log_sync_seconds", "To sync the log because something leaves for another partition; with durability sync that was done before.", durations, perReplica},
 	ReplicaDiverged:     {"globalfs_replica_diverged", "1 if the replica has another state than others of its partition after the same entry.", gauge, perReplica},
 	ReplicaStopped:      {"globalfs_replica_stopped", "1 if the replica has stopped for good, or fails again and again: the log of the server has the reason.", gauge, perReplica},
+	ReplicaAmnesiac:     {"globalfs_replica_amnesiac", "1 if the replica has lost power with durability os, and has no vote until it has the state of others.", gauge, perReplica},
+	ReplicaDamaged:      {"globalfs_replica_damaged", "1 if the replica does not run since its log or store is damaged, was rolled back, or has diverged.", gauge, perReplica},
 	PartitionUnanswered: {"globalfs_partition_unanswered_seconds", "How long the partition has not answered the canary reads of the server; 0 if it answers.", gauge, perReplica},
 	ReplicaLongFrames:   {"globalfs_replica_long_frames_total", "Frames to other replicas that were dropped because they were longer than a link carries: a bug.", counter, perReplica},
 

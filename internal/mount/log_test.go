@@ -54,6 +54,34 @@ func TestKilledMountOfHeldDirectories(t *testing.T) {
 	require.Positive(t, carried, "no process died with changes that were not ordered: the test shows nothing")
 }
 
+// A mount is killed when all of its changes are ordered. Its log holder returns the directories: another
+// mount changes them at once, and not when the session has ended.
+func TestKilledMountReturnsItsDirectories(t *testing.T) {
+	h := clusterFor(t, role{Holding: true, PID: filepath.Join(t.TempDir(), "pid")})
+	other := mountOf(t, h.Network)
+	var err error
+	h.daemon, err = start(t, h.role)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = h.daemon.stdin.Close() })
+	held := filepath.Join(h.role.Dir, "held")
+	require.NoError(t, os.Mkdir(held, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(held, "f"), nil, 0o644))
+	d, err := os.Open(held)
+	require.NoError(t, err)
+	require.NoError(t, d.Sync())
+	require.NoError(t, d.Close())
+	all := h.pids(t)
+	pid, err := strconv.Atoi(all[len(all)-1])
+	require.NoError(t, err)
+	require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+	require.Error(t, h.daemon.wait(t))
+	_ = unix.Unmount(h.role.Dir, unix.MNT_DETACH)
+	require.NoError(t, os.WriteFile(other.path("held/new"), nil, 0o644))
+	names, err := os.ReadDir(other.path("held"))
+	require.NoError(t, err)
+	require.Len(t, names, 2)
+}
+
 // hasEnded reports whether a process has ended. Its parent may not have waited for it yet.
 func hasEnded(pid int) bool {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))

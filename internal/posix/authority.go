@@ -61,13 +61,13 @@ func (a *Authority) MayUser(uid uint32) bool { return a == nil || within(a.UIDs,
 // MayGroup reports whether a may act for members of a group.
 func (a *Authority) MayGroup(gid uint32) bool { return a == nil || within(a.GIDs, gid) }
 
-// NamesUsers reports whether a is narrower than all users but root.
-func (a *Authority) NamesUsers() bool {
-	if a == nil {
-		return false
-	}
-	next := uint64(1) // the least user above root that is not in the ranges so far
-	for _, r := range a.UIDs {
+// IsNarrow reports whether a lacks a user or a group other than root's.
+func (a *Authority) IsNarrow() bool { return a != nil && (lacksAny(a.UIDs) || lacksAny(a.GIDs)) }
+
+// lacksAny reports whether ranges lack a number above 0.
+func lacksAny(ranges []IDs) bool {
+	next := uint64(1) // the least number above 0 that is not in the ranges so far
+	for _, r := range ranges {
 		if uint64(r.First) > next {
 			break
 		}

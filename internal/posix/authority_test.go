@@ -35,20 +35,23 @@ func TestAuthority(t *testing.T) {
 	}
 }
 
-func TestNamesUsers(t *testing.T) {
+func TestIsNarrow(t *testing.T) {
+	all := Everybody().UIDs
 	for text, want := range map[string]bool{
 		"": true, "0": true, "1000": true, "0-999": true, "2-4294967295": true, "1-5,7-4294967295": true, "1-4294967294": true,
 		"1-4294967295": false, "0-4294967295": false, "1-5,6-4294967295": false,
 	} {
 		ids, err := ParseIDs(text)
-		if a := (&Authority{UIDs: ids}); err != nil || a.NamesUsers() != want {
-			t.Errorf("%q: %v, %v", text, a.NamesUsers(), err)
+		for _, a := range []*Authority{{UIDs: ids, GIDs: all}, {UIDs: all, GIDs: ids}} {
+			if err != nil || a.IsNarrow() != want {
+				t.Errorf("%q: %v, %v", text, a.IsNarrow(), err)
+			}
 		}
 	}
-	if a := (&Authority{UIDs: []IDs{{1, 5}, {6, 1<<32 - 1}}}); a.NamesUsers() {
-		t.Error("adjacent ranges name all users")
+	if a := (&Authority{UIDs: []IDs{{1, 5}, {6, 1<<32 - 1}}, GIDs: all}); a.IsNarrow() {
+		t.Error("adjacent ranges have all users")
 	}
-	if all := (*Authority)(nil); all.NamesUsers() {
-		t.Error("nil names nobody")
+	if (*Authority)(nil).IsNarrow() {
+		t.Error("nil bounds nobody")
 	}
 }

@@ -40,6 +40,9 @@ type State interface {
 	Barrier() []uint64
 	// AwaitsAny reports whether one of these commands is undecided, and touches the objects of a query.
 	AwaitsAny(commands []uint64, command *meta.Command) bool
+	// Hides reports whether a client holds what a fresh query reads, which has passed its barrier: the client
+	// may have answered changes that are not ordered. The state then sees to their order.
+	Hides(q *Query) bool
 }
 
 // Query is a query that was validated.
@@ -92,7 +95,7 @@ func (q *Queries) Add(x Query, now time.Duration) (ready bool) {
 // isReady reports whether a query need not wait. The answer to a query is ask.Unseen if IsUnseen reports it.
 func (q *Queries) isReady(x *Query) bool {
 	return q.IsUnseen(x) || !x.fresh && !q.isAhead(x) && !q.state.Awaits(x.reader, &x.Command) &&
-		!q.state.AwaitsAny(x.before, &x.Command)
+		!q.state.AwaitsAny(x.before, &x.Command) && !(x.Request.Fresh && q.state.Hides(x))
 }
 
 func (q *Queries) isAhead(x *Query) bool { return x.reader.IsAhead(q.state.Own()) }

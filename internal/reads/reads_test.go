@@ -27,7 +27,10 @@ type fakeState struct {
 	history   uint64
 	count     uint64
 	undecided []fakeCommand
+	held      posix.Ino // a client holds it
 }
+
+func (s *fakeState) Hides(q *Query) bool { return q.Command.Ino == s.held }
 
 func (s *fakeState) Own() ask.Seen {
 	return ask.Seen{History: s.history, Count: s.count, Known: s.count}
@@ -163,6 +166,20 @@ func TestAFreshQueryPassesABarrier(t *testing.T) {
 	require.Equal(t, []uint64{1}, w.ready(), "a later command is behind the barrier")
 	require.False(t, w.raise())
 	require.Empty(t, w.pass(1))
+}
+
+// A fresh query waits until no client holds what it reads. Others do not.
+func TestAFreshQueryWaitsForTheReturnOfADirectory(t *testing.T) {
+	w := newWorld(t)
+	w.state.held = 5
+	require.True(t, w.add(1, ask.Seen{}, false))
+	require.False(t, w.add(2, ask.Seen{}, true))
+	require.True(t, w.raise())
+	require.Empty(t, w.pass(1))
+	require.Empty(t, w.ready())
+	require.False(t, w.raise(), "it has passed its barrier")
+	w.state.held = 6
+	require.Equal(t, []uint64{2}, w.ready())
 }
 
 // One barrier serves all queries that came before it. A query that comes later needs another one.

@@ -12,6 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/varint"
+	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 // Directories that clients hold exclusively (package delegation). An update of another client, or a single
@@ -37,17 +38,20 @@ type delegations struct {
 	partition uint16
 	machine   *meta.Machine
 	orders    *order.Orders
+	now       *multicast.Instant
 	recalled  map[posix.Ino]time.Duration // when this replica has seen the recall, or has proposed its end
 	wakeAt    time.Duration
 	// read has the objects of linearizable queries whose directories the next step recalls, with the sessions
-	// of the readers.
-	read map[posix.Ino]uint64
+	// of the readers; 0: a bound client.
+	read   map[posix.Ino]uint64
+	budget recallBudget
 }
 
 func loadDelegations(r *Replica) (delegations, error) {
 	t, err := delegation.Load(r.keys)
 	return delegations{
-		Table: t, partition: r.cfg.Partition, machine: r.machine, orders: r.orders, recalled: map[posix.Ino]time.Duration{}, read: map[posix.Ino]uint64{},
+		Table: t, partition: r.cfg.Partition, machine: r.machine, orders: r.orders, now: &r.now, recalled: map[posix.Ino]time.Duration{}, read: map[posix.Ino]uint64{},
+		budget: recallBudget{used: map[string]time.Duration{}},
 	}, err
 }
 
@@ -93,7 +97,7 @@ func (d *delegations) recall(c *meta.Command) (r meta.Result, stops bool) {
 	if r.Code = meta.Refused(d.machine, c); r.Code != posix.OK {
 		return r, slices.ContainsFunc(touched, d.IsHeld) // otherwise its execution refuses it
 	}
-	if d.Recall(touched, c.Session, c.Time) {
+	if d.Recall(touched, recaller(c), c.Time) {
 		return meta.Result{Code: posix.EHELD}, true
 	}
 	return r, false
@@ -101,7 +105,15 @@ func (d *delegations) recall(c *meta.Command) (r meta.Result, stops bool) {
 
 // recallHere is recall for a command of several partitions.
 func (d *delegations) recallHere(c *meta.Command, parties []uint16) bool {
-	return !d.IsIdle() && d.Recall(meta.TouchedHere(d.machine, c, parties), c.Session, c.Time)
+	return !d.IsIdle() && d.Recall(meta.TouchedHere(d.machine, c, parties), recaller(c), c.Time)
+}
+
+// recaller is the session for which an update recalls directories; 0: that of a bound client.
+func recaller(c *meta.Command) uint64 {
+	if c.Authority != nil {
+		return 0
+	}
+	return c.Session
 }
 
 // executeBatch executes a batch of a client's log.
@@ -116,6 +128,9 @@ func (d *delegations) executeBatch(c *meta.Command, now posix.Time, counter uint
 		}
 	}
 	done := d.Run(d.machine, delegation.Place{Session: c.Session, Horizon: c.Horizon, Counter: counter}, &x)
+	for i := range x.Ops {
+		d.Worked(x.Ops[i].Command.Ino, now)
+	}
 	return meta.Result{Data: done.Append(nil)}, nil
 }
 
@@ -132,6 +147,7 @@ func (d *delegations) delegate(c *meta.Command, made *meta.Result) {
 	if !d.Begin(c.Session, c.Offset) || c.Name != "" && !d.Grant(c.Session, made.Attr.Ino) {
 		return
 	}
+	d.Worked(made.Attr.Ino, c.Time)
 	d.giveNumbers(c.Session, made)
 }
 
@@ -141,6 +157,7 @@ func (d *delegations) answer(c *meta.Command) (r meta.Result) {
 	if !d.Answer(d.machine, c.Session, &a, c.Time) {
 		return r
 	}
+	d.Worked(c.Ino, c.Time)
 	r = d.machine.Query(&meta.Command{Op: meta.OpGetAttr, Ino: c.Ino})
 	r.Data = varint.AppendInt(nil, int64(c.Time))
 	if d.Spare(c.Session) < delegation.SpansPerGrant/2 {
@@ -159,8 +176,9 @@ func (d *delegations) query(c *meta.Command) meta.Result {
 }
 
 // hides reports whether a client holds what a linearizable query reads: it may have answered changes that are
-// not ordered. Then the query must be tried again later, and the directories are recalled.
-func (d *delegations) hides(q *ask.Request, c *meta.Command) bool {
+// not ordered. Then the query waits, and the directories are recalled. A query that the permissions refuse
+// recalls nothing.
+func (d *delegations) hides(q *ask.Request, c *meta.Command, from *ask.Client) bool {
 	if !q.Fresh || d.Len() == 0 || c.Ino == 0 {
 		return false
 	}
@@ -170,17 +188,20 @@ func (d *delegations) hides(q *ask.Request, c *meta.Command) bool {
 			read = append(read, child)
 		}
 	}
-	hidden := false
+	read = slices.DeleteFunc(read, func(o meta.Object) bool { return !d.IsHeld(o) || d.Covers(q.Session, o) })
+	if len(read) == 0 || meta.RefusedQuery(d.machine, c) != posix.OK {
+		return false
+	}
+	by := q.Session
+	if from.Bounds() != nil {
+		by = 0
+	}
 	for _, o := range read {
-		if !d.IsHeld(o) || d.Covers(q.Session, o) {
-			continue
-		}
-		hidden = true
-		if !d.Awaits([]meta.Object{o}) {
-			d.read[o.Ino] = q.Session
+		if _, due := d.read[o.Ino]; !due && !d.Awaits([]meta.Object{o}) && d.mayRecall([]meta.Object{o}, from) {
+			d.read[o.Ino] = by
 		}
 	}
-	return hidden
+	return true
 }
 
 // recallRead proposes the recall of the directories that linearizable queries read.

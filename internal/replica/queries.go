@@ -2,11 +2,23 @@ package replica
 
 import (
 	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/cross"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/reads"
 	"github.com/globalfs/globalfs/internal/turn"
 )
+
+// readState is the state that queries wait for.
+type readState struct {
+	*cross.Commands
+	delegations *delegations
+}
+
+// Hides implements reads.State.
+func (s readState) Hides(q *reads.Query) bool {
+	return s.delegations.hides(&q.Request, &q.Command, q.Call.From)
+}
 
 // query executes a query, or keeps it until this replica has caught up with its reader (T 3.4.1).
 func (r *Replica) query(q reads.Query, out *turn.Output) {
@@ -29,10 +41,6 @@ func (r *Replica) execute(q *reads.Query, replies []turn.Call) []turn.Call {
 		return replies
 	}
 	result := r.delegations.query(r.holdBlocks(&q.Command))
-	if result.Code != posix.EACCES && r.delegations.hides(&q.Request, &q.Command) {
-		result = meta.Result{Code: posix.EHELD}
-		return append(replies, r.replyTo(&q.Request, q.Call.Token, ask.Answered, result.Append(nil)))
-	}
 	if q.Command.Op == meta.OpGarbage && result.Code == posix.OK {
 		r.garbage(&q.Command, &result)
 	}

@@ -147,7 +147,7 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 	if err != nil {
 		return nil, err
 	}
-	r.queries = reads.New(cfg.Partition, r.cross)
+	r.queries = reads.New(cfg.Partition, readState{r.cross, &r.delegations})
 	_, _ = meta.TakeChanges(machine) // of its initialisation
 	_ = meta.TakeReleased(machine)
 	r.watches = watches{machine: machine, most: cfg.MaxPending, reply: r.reply, recalled: r.delegations.Recalled}
@@ -219,6 +219,10 @@ func (r *Replica) maintain(out *turn.Output) {
 	r.shards.order(r.now.Mono)
 	r.endBlocked(out)
 	r.delegations.revoke(r.now.Mono)
+	if r.delegations.budget.isDue(r.now.Mono) {
+		r.updates.resume = r.updates.resume || len(r.updates.blocked) > 0
+		out.Replies = r.answerReady(out.Replies)
+	}
 	r.delegations.recallRead(posix.Time(r.now.Wall))
 	out.Replies = r.lockWaits.answer(nil, r.now.Mono, r.watches.expire(r.now.Mono, out.Replies))
 	r.pursueReplacements()
@@ -229,7 +233,7 @@ func (r *Replica) Wake() time.Duration {
 	if r.progress.reapAgain || r.updates.resume || len(r.persists) > 0 || len(r.delegations.read) > 0 {
 		return max(r.now.Mono, 1)
 	}
-	return order.Earliest(r.progress.syncAt, r.progress.commitAt, r.sessions.Wake(), r.cross.Wake(), r.queries.Wake(), r.seats.wake(), r.shards.wakeAt, r.updates.wakeAt, r.watches.wake(), r.lockWaits.wake(), r.delegations.wakeAt)
+	return order.Earliest(r.progress.syncAt, r.progress.commitAt, r.sessions.Wake(), r.cross.Wake(), r.queries.Wake(), r.seats.wake(), r.shards.wakeAt, r.updates.wakeAt, r.watches.wake(), r.lockWaits.wake(), r.delegations.wakeAt, r.delegations.budget.wakeAt)
 }
 
 // request routes one request.

@@ -93,10 +93,12 @@ func (r *Replica) update(u update, out *turn.Output) {
 }
 
 // isBlocked reports whether an update of one partition must wait before it is proposed: its client has seen
-// the commit of a command that is undecided here and touches its objects, or the update would meet a hold.
+// the commit of a command that is undecided here and touches its objects, the update would meet a hold, or
+// its client recalls too many directories.
 func (r *Replica) isBlocked(u *update) bool {
 	seen := u.query.Reader(r.cfg.Partition)
-	return seen.LastOpen() > r.cross.Count() && r.now.Mono-u.since < ask.DoubtAfter || r.cross.Awaits(seen, &u.command) || r.machine.Blocked(&u.command) || r.delegations.isRecalled(&u.command)
+	return seen.LastOpen() > r.cross.Count() && r.now.Mono-u.since < ask.DoubtAfter || r.cross.Awaits(seen, &u.command) || r.machine.Blocked(&u.command) ||
+		r.delegations.isRecalled(&u.command) || r.delegations.delays(&u.command, u.call.From)
 }
 
 // block keeps an update until no command blocks it, or its time is over.

@@ -16,14 +16,16 @@ import (
 	"github.com/globalfs/globalfs/test/logged"
 )
 
+var notRoot = []posix.IDs{{First: 1, Last: 1<<32 - 1}}
+
 // narrow is a client with a certificate that names users.
 func narrow(name string) *ask.Client {
-	return &ask.Client{Name: name, Authority: &posix.Authority{UIDs: []posix.IDs{{First: 1000, Last: 1000}}}}
+	return &ask.Client{Name: name, Authority: &posix.Authority{UIDs: []posix.IDs{{First: 1000, Last: 1000}}, GIDs: notRoot}}
 }
 
 // usual is a client for all users but root.
 func usual(name string) *ask.Client {
-	return &ask.Client{Name: name, Authority: &posix.Authority{UIDs: []posix.IDs{{First: 1, Last: 1<<32 - 1}}}}
+	return &ask.Client{Name: name, Authority: &posix.Authority{UIDs: notRoot, GIDs: notRoot}}
 }
 
 // busy is a contention on a machine whose processors are always short, or never.

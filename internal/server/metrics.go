@@ -102,7 +102,12 @@ func (s *Server) Metrics(report metrics.Report) {
 		report.Durations(metrics.ReplicaAppends, &h.counts.appends, labels...)
 		report.Durations(metrics.ReplicaSyncs, &h.counts.syncs, labels...)
 		report.Value(metrics.ReplicaStopped, oneIf(trouble != nil), labels...)
+		report.Value(metrics.ReplicaAmnesiac, oneIf(h.amnesiac.Load()), labels...)
+		report.Value(metrics.ReplicaDamaged, 0, labels...)
 		report.Value(metrics.ReplicaLongFrames, float64(h.counts.longFrames.Load()), labels...)
+	}
+	for _, d := range s.Damaged() {
+		report.Value(metrics.ReplicaDamaged, 1, region, s.cfg.Name, strconv.Itoa(int(d.Partition)))
 	}
 }
 

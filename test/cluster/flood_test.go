@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -54,25 +55,34 @@ func TestAFlood(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(west, "open"), 0o777))
 	require.NoError(t, os.Chmod(filepath.Join(west, "open"), 0o777))
 	mine := filepath.Join(west, "mine")
-	require.NoError(t, os.Mkdir(mine, 0o755))
+	require.NoError(t, os.Mkdir(mine, 0o777))
+	require.NoError(t, os.Chmod(mine, 0o777|os.ModeSticky))
 
 	var quiet, attacked []time.Duration
 	_ = work(t, mine, floodPhase/3)
-	for range *floodPhases {
+	// The hostile machine stands still in the quiet phases. One that starts again would have to wait until
+	// its many sessions have ended.
+	attacker := exec.CommandContext(t.Context(), "nice", "-n", "19", os.Args[0], "-test.run=^TestFloodAttacker$", "-test.v")
+	attacker.Env = append(os.Environ(), "FLOOD_CERTS="+c.Certs(), "FLOOD_SERVER="+c.Address("westa"))
+	out := &strings.Builder{}
+	attacker.Stdout, attacker.Stderr = out, out
+	for phase := range *floodPhases {
 		quiet = append(quiet, work(t, mine, floodPhase)...)
-		attacker := exec.CommandContext(t.Context(), "nice", "-n", "19", os.Args[0], "-test.run=^TestFloodAttacker$", "-test.v")
-		attacker.Env = append(os.Environ(), "FLOOD_CERTS="+c.Certs(), "FLOOD_SERVER="+c.Address("westa"))
-		out := &strings.Builder{}
-		attacker.Stdout, attacker.Stderr = out, out
-		require.NoError(t, attacker.Start())
+		if phase == 0 {
+			require.NoError(t, attacker.Start())
+		} else {
+			require.NoError(t, attacker.Process.Signal(syscall.SIGCONT))
+		}
 		time.Sleep(time.Second)
 		profiled := profileServers(t, c)
 		attacked = append(attacked, work(t, mine, floodPhase)...)
 		profiled()
-		require.NoError(t, attacker.Process.Signal(os.Interrupt))
-		_ = attacker.Wait()
-		t.Log(strings.TrimSpace(out.String()))
+		require.NoError(t, attacker.Process.Signal(syscall.SIGSTOP), "it has ended: %s", out)
 	}
+	require.NoError(t, attacker.Process.Kill())
+	_ = attacker.Wait()
+	t.Log(strings.TrimSpace(out.String()))
+	require.NotContains(t, out.String(), "FAIL")
 	for _, of := range [][]time.Duration{quiet, attacked} {
 		slices.Sort(of)
 	}
@@ -123,8 +133,11 @@ type flood struct {
 	via    *transport.Client
 	plan   *topology.Cluster
 	client *attach.Client
+	strict *attach.Client // its reads are linearizable
 	dir    posix.Ino
-	done   [5]atomic.Int64
+	mine   posix.Ino // the directory in which the other mount works
+	own    posix.Ino // a file of the hostile machine there
+	done   [6]atomic.Int64
 }
 
 // TestFloodAttacker is the process of the hostile machine.
@@ -149,13 +162,22 @@ func TestFloodAttacker(t *testing.T) {
 	})}
 	f.client, err = a.Client(daemon.ClientConfig{Region: "west", CacheBytes: 1 << 20, Timeout: time.Minute})
 	require.NoError(t, err)
-	root := f.plan.Partitions[1].Root()
-	open, err := f.client.Lookup(f.ctx, root, "open")
+	f.strict, err = a.Client(daemon.ClientConfig{Region: "west", CacheBytes: 1 << 20, Timeout: time.Minute, Linearizable: true})
 	require.NoError(t, err)
-	f.dir = open.Ino
+	root := f.plan.Partitions[1].Root()
+	for name, ino := range map[string]*posix.Ino{"open": &f.dir, "mine": &f.mine} {
+		found, err := f.client.Lookup(f.ctx, root, name)
+		require.NoError(t, err)
+		*ino = found.Ino
+	}
+	_, err = f.strict.Lookup(f.ctx, root, "mine")
+	require.NoError(t, err)
+	own, err := f.client.Create(f.ctx, user1000, client.Name{Dir: f.mine, Name: "hostile"}, 0o644, 0)
+	require.NoError(t, err)
+	f.own = own.Ino
 	var all sync.WaitGroup
-	for n, attack := range []func(){f.churn, f.ask, f.forge, f.put, f.sessions} {
-		for range []int{48, 32, 16, 4, 4}[n] {
+	for n, attack := range []func(){f.churn, f.ask, f.forge, f.put, f.sessions, f.recall} {
+		for range []int{48, 32, 16, 4, 4, 8}[n] {
 			all.Go(func() {
 				for f.ctx.Err() == nil {
 					attack()
@@ -166,7 +188,7 @@ func TestFloodAttacker(t *testing.T) {
 	}
 	for range 60 {
 		time.Sleep(2 * time.Second)
-		fmt.Printf("so far: %d files, %d queries, %d forged writes, %d blocks, %d sessions\n", f.done[0].Load(), f.done[1].Load(), f.done[2].Load(), f.done[3].Load(), f.done[4].Load())
+		fmt.Printf("so far: %d files, %d queries, %d forged writes, %d blocks, %d sessions, %d recalling requests\n", f.done[0].Load(), f.done[1].Load(), f.done[2].Load(), f.done[3].Load(), f.done[4].Load(), f.done[5].Load())
 	}
 	all.Wait()
 }
@@ -216,6 +238,14 @@ func (f *flood) put() {
 		defer cancel()
 		_ = store.Put(ctx, block.New(id, make([]byte, 256<<10)))
 	}
+}
+
+// recall makes requests that the permissions allow, and that recall the directory of the other mount: it
+// looks at the directory with linearizable reads, and changes its own file there.
+func (f *flood) recall() {
+	_, _ = f.strict.GetAttr(f.ctx, f.mine)
+	_, _, _ = f.strict.ReadDir(f.ctx, f.mine, 0, 10)
+	_, _ = f.client.SetAttr(f.ctx, user1000, f.own, meta.SetMode, posix.Attr{Mode: posix.TypeRegular | 0o600})
 }
 
 func (f *flood) sessions() {

@@ -121,3 +121,43 @@ func TestMountWithoutCredentials(t *testing.T) {
 	out, err = shell(west, 0, "cmp open/mine open/mine && cmp open/public open/public")
 	require.NoError(t, err, out)
 }
+
+// All servers are lost, and all blocks in the object storage. A new cluster in the same object storage is
+// restored from a backup there: metadata and blocks.
+func TestRestoreInObjectStorage(t *testing.T) {
+	storage := objectstest.Start(t, t.TempDir())
+	c := startWith(t, Config{
+		Objects: fmt.Sprintf("{endpoint: %q, bucket: %s, prefix: fs, region: us-east-1, pathstyle: true}", storage.Endpoint(), objectstest.Bucket),
+	})
+	m, err := c.Mount(t.Context(), "west", "", t.TempDir())
+	require.NoError(t, err)
+	want := map[string]string{}
+	for i, region := range []string{"west", "east", "eu"} {
+		want[fmt.Sprintf("/%s/large", region)] = random(byte(i), 2<<20+i)
+		want[fmt.Sprintf("/%s/small", region)] = "small in " + region
+	}
+	for path, content := range want {
+		require.NoError(t, os.WriteFile(m.Dir+path, []byte(content), 0o644))
+	}
+	repository := "s3://" + objectstest.Bucket + "/backups?region=us-east-1&pathstyle=true&endpoint=" + storage.Endpoint()
+	saved := c.backUp(t, repository)
+	require.Positive(t, saved.BlockCount)
+	require.NoError(t, os.WriteFile(m.Dir+"/west/later", []byte(random(9, 1<<20)), 0o644))
+	require.NoError(t, m.Close())
+	c.loseAll(t)
+	require.NoError(t, os.RemoveAll(filepath.Join(storage.Dir, objectstest.Bucket, "fs")))
+
+	c.restoreServers(t, repository, saved.ID)
+	require.NoError(t, m.Start(t.Context()))
+	_, err = os.ReadFile(m.Dir + "/west/large")
+	require.Error(t, err, "its blocks are gone")
+	out, err := c.Admin(t.Context(), "restore", "blocks", "--from", repository)
+	require.NoError(t, err, out)
+	require.NoError(t, m.Close())
+	require.NoError(t, m.Start(t.Context()))
+	require.Equal(t, want, files(t, m.Dir))
+	require.NoError(t, os.WriteFile(m.Dir+"/eu/after", []byte(random(8, 1<<20)), 0o644))
+	out, err = c.Run(t.Context(), "fsck", "--blocks", m.Dir)
+	require.NoError(t, err, out)
+	require.NoError(t, m.Close())
+}

@@ -2,7 +2,6 @@ package route
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/pause"
@@ -87,15 +86,7 @@ func (r *Router) search(ctx context.Context, to Target, try func(p *partition) (
 		if err != nil {
 			return Answer{Partition: to.partition}, err
 		}
-		for pace := (Backoff{}); ; {
-			a, err := try(p)
-			if !errors.Is(err, posix.EHELD) || !to.fresh {
-				return a, err
-			}
-			if err := pace.Rest(ctx); err != nil { // another client holds it, and is asked to return it
-				return a, err
-			}
-		}
+		return try(p)
 	}
 	at, err := r.At(to.ino)
 	if err != nil && !r.learn(ctx, at) {

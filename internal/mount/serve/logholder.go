@@ -13,8 +13,9 @@ import (
 
 // LogHolder is a process that holds the log of a mount (Log). While the mount is served it does nothing. When
 // all processes of the mount have ended it looks into the log. If there are changes that are not ordered, the
-// log holder orders them itself; then it ends. It has no file of the mount open, and no mount prevents its
-// end.
+// log holder orders them itself; then it ends. If there are none, and the process was killed, it returns the
+// directories that the process has held: their partitions would keep them until the session ends. It has no
+// file of the mount open, and no mount prevents its end.
 //
 // If the mount has a Holder, which may start another daemon, that one keeps the connection to the log holder
 // until it gives up: so a log holder never orders changes that a daemon orders, too.
@@ -24,9 +25,11 @@ type LogHolder struct {
 	Dir    string // the mount point
 	Size   int    // of the memory
 	Logger *slog.Logger
-	// Pending returns the number of changes in the memory that are not ordered.
-	Pending func(memory []byte) (int, error)
-	// Carry orders them, in the place of the file system with the state; nil: the mount has told none.
+	// Pending returns the number of changes in the memory that are not ordered, and whether the mount may
+	// hold directories.
+	Pending func(memory []byte) (changes int, holds bool, err error)
+	// Carry orders them and returns the directories, in the place of the file system with the state; nil: the
+	// mount has told none.
 	Carry func(ctx context.Context, memory, state []byte) error
 }
 
@@ -45,15 +48,20 @@ func (h *LogHolder) Run(ctx context.Context) (err error) {
 	if err := l.send(wordReady); err != nil {
 		return err
 	}
-	state := l.heed(told)
+	state, killed := l.heed(told)
 	memory, err := ring.Open(file, h.Size)
 	if err != nil {
 		return err
 	}
 	defer memory.Unmap()
-	changes, err := h.Pending(memory)
-	if err != nil || changes == 0 {
+	changes, holds, err := h.Pending(memory)
+	switch {
+	case err != nil:
 		return err
+	case changes == 0 && killed && holds && state != nil:
+		return h.giveBack(ctx, memory, state)
+	case changes == 0:
+		return nil
 	}
 	told.tell(func(s *LogStatus) { s.Ends, s.Changes, s.Since = true, changes, time.Now() })
 	_ = l.send(wordKept) // a process that was killed does not hear it
@@ -66,13 +74,29 @@ func (h *LogHolder) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// heed receives the words of the mount, until no process uses the log any more. It returns the last state.
-func (l *link) heed(told *public) (state []byte) {
+// giveBackWithin is the time after which the session of a mount has ended, with all its directories.
+const giveBackWithin = time.Minute
+
+// giveBack returns the directories of a mount that was killed and has ordered all changes.
+func (h *LogHolder) giveBack(ctx context.Context, memory, state []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, giveBackWithin)
+	defer cancel()
+	if err := h.Carry(ctx, memory, state); err != nil {
+		h.Logger.Warn("the process of the mount was killed, and the directories that it has held are not returned: others can change them ten seconds after they ask", "error", err)
+		return nil
+	}
+	h.Logger.Info("the process of the mount was killed: the directories that it has held are returned")
+	return nil
+}
+
+// heed receives the words of the mount, until no process uses the log any more. It returns the last state,
+// and whether the process has ended without a word.
+func (l *link) heed(told *public) (state []byte, killed bool) {
 	for {
 		word, fds, err := l.receive(0, 1)
 		switch {
 		case err != nil || word == wordEnded:
-			return state
+			return state, err != nil
 		case word == wordEnding:
 			told.tell(func(s *LogStatus) { s.Ends = true })
 		case word == wordState && len(fds) == 1:
