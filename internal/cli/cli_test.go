@@ -44,6 +44,8 @@ func TestWrongInput(t *testing.T) {
 		"mount port":  {[]string{"mount", "--certs", "none", "--metrics", "nonsense", "127.0.0.1:1", dir}, command.ExitInput, "give HOST:PORT"},
 		"mount busy":  {[]string{"mount", "--certs", "none", "127.0.0.1:1", "/proc"}, command.ExitInput, "busy: a file system (proc) is mounted there"},
 		"trace file":  {[]string{"trace", typo}, command.ExitInput, "is not a directory: give a directory on a mounted tree"},
+		"required":    {[]string{"restore", "metadata"}, command.ExitUsage, "globalfs: give --from; see 'globalfs restore metadata --help'"},
+		"recover dir": {[]string{"admin", "recover", "--data-dir", filepath.Join(dir, "none")}, command.ExitFailure, "no such file or directory: give the data directories of the stopped servers"},
 		"swapped":     {[]string{"mount", dir, "127.0.0.1:1"}, command.ExitUsage, "give the SERVERs before the DIR: 'globalfs mount 127.0.0.1:1 " + dir},
 		"cache":       {[]string{"mount", "--cache-dir", dir, "--cache-size", "1M", "127.0.0.1:1", dir}, command.ExitInput, "--cache-size 1.0 MiB: give at least 16 MiB"},
 		"etcd":        {[]string{"init", "--etcd", "etcd1:2379", filepath.Join(dir, "new.yaml")}, command.ExitInput, "give http(s)://host:port"},

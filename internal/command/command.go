@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Prepare gives a root command the behaviour of all programs: it prints its help without a command, refuses
@@ -30,11 +31,22 @@ func Prepare(root *cobra.Command) {
 		if err := CheckChoices(cmd); err != nil {
 			return err
 		}
-		if err := cmd.ValidateRequiredFlags(); err != nil { // cobra's own check comes later and has no exit code
-			return refuseFlag(cmd, err)
+		return checkRequired(cmd)
+	}
+}
+
+// checkRequired names the required flags that are missing. Cobra's own check runs later and has no exit code.
+func checkRequired(cmd *cobra.Command) error {
+	var missing []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Annotations[cobra.BashCompOneRequiredFlag] != nil && !f.Changed {
+			missing = append(missing, "--"+f.Name)
 		}
+	})
+	if len(missing) == 0 {
 		return nil
 	}
+	return refuseFlag(cmd, fmt.Errorf("give %s", strings.Join(missing, " and ")))
 }
 
 // Execute runs the command that args name and returns its error, which is not printed. The first SIGINT or

@@ -129,7 +129,7 @@ func serverDirs(given []string) (dirs []string, err error) {
 		}
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: give the data directories of the stopped servers, or a directory that holds them", err)
 		}
 		found := false
 		for _, e := range entries {

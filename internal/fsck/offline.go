@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/globalfs/globalfs/internal/kv"
@@ -43,10 +44,14 @@ func Offline(ctx context.Context, dir string, o Options) (r Report, err error) {
 func Servers(ctx context.Context, plan *topology.Cluster, dirs map[string]string, o Options) (r Report, err error) {
 	c := &offline{dirs: dirs, plan: plan, report: Report{Problems: []Problem{}}}
 	defer func() { err = errors.Join(err, c.close()) }()
+	var absent []string
 	for _, s := range plan.Servers {
 		if dirs[s.Name] == "" {
-			c.report.Notes = append(c.report.Notes, fmt.Sprintf("the data directory of %s is not here: its replicas and blocks were not checked", s.Name))
+			absent = append(absent, s.Name)
 		}
+	}
+	if len(absent) > 0 {
+		c.report.Notes = append(c.report.Notes, fmt.Sprintf("data directories that are not here: %s: their replicas and blocks were not checked", strings.Join(absent, ", ")))
 	}
 	var newest []meta.Keys
 	o.Progress.Count(uint64(len(plan.Partitions)), "partitions", "checking the replicas")
@@ -60,7 +65,7 @@ func Servers(ctx context.Context, plan *topology.Cluster, dirs map[string]string
 		o.Progress.Add(1)
 	}
 	if len(newest) < len(plan.Partitions) {
-		c.report.Notes = append(c.report.Notes, "a partition cannot be read: what partitions say of each other, and blocks, were not checked")
+		c.report.Notes = append(c.report.Notes, "a partition has no replica here that can be read: references between partitions, and blocks, were not checked")
 		return c.report, nil
 	}
 	o.Progress.Begin("checking the references between partitions")

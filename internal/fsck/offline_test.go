@@ -162,7 +162,7 @@ func TestOfflineSomeServers(t *testing.T) {
 	r, err := fsck.Servers(t.Context(), plan, dirs, fsck.Options{})
 	require.NoError(t, err)
 	require.Empty(t, r.Problems)
-	require.Contains(t, strings.Join(r.Notes, ". "), "the data directory of oregonb is not here")
+	require.Contains(t, strings.Join(r.Notes, ". "), "data directories that are not here: oregonb: ")
 	require.Equal(t, 2, r.Partitions[1].Replicas)
 }
 
