@@ -301,8 +301,9 @@ func TestProbesAreFree(t *testing.T) {
 	require.Empty(t, m.out.Behind)
 }
 
-// A replacement that is asked for until both orders have it counts once, also if its chain grows meanwhile: all
-// members and the new process give it the same generation. A process that no member has seen knows that it has left.
+// A replacement that is asked for until both orders have it counts once, also if its chain grows
+// meanwhile: all members and the new process give it the same generation. A process that no member has
+// seen knows that it has left.
 func TestGrowingChain(t *testing.T) {
 	group := multicast.Group{ID: 7, Members: []multicast.ProcessID{1, 2, 3}}
 	steps := []multicast.Replacement{{Old: 1, New: 4}, {Old: 4, New: 5}, {Old: 5, New: 6}}
