@@ -140,6 +140,9 @@ func batchingPaper() paper {
 
 func runBatching(ctx context.Context, j *job) error {
 	o := batching.Options{Duration: 30 * time.Second, Quick: j.Quick, Progress: j.progress}
+	if j.Quick {
+		o.Duration = 10 * time.Second
+	}
 	r, err := batching.Run(ctx, o)
 	if err != nil {
 		return err
