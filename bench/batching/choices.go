@@ -2,6 +2,7 @@ package batching
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -140,11 +141,8 @@ func choices(s model.Setting, request, rounds int) (Choice, error) {
 	}
 	c.Batch, c.Predicted = chosen.Requests, chosen.Throughput
 	run := func(p Policy) float64 {
-		if err != nil {
-			return 0
-		}
-		x := 0.0
-		x, err = load{System: s.System, Workload: w, Policy: p, Clients: clients, Rounds: rounds}.throughput()
+		x, failure := load{System: s.System, Workload: w, Policy: p, Clients: clients, Rounds: rounds}.throughput()
+		err = errors.Join(err, failure)
 		return x
 	}
 	c.Natural = run(Policy{})

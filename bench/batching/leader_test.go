@@ -46,9 +46,10 @@ func TestPolicies(t *testing.T) {
 		return x
 	}
 	require.Less(t, run(0), 0.6*p.Throughput)
-	require.InEpsilon(t, p.Throughput, run(p.Requests), 0.05)
+	first := run(p.Requests)
+	require.InEpsilon(t, p.Throughput, first, 0.05)
 	require.InEpsilon(t, p.Throughput, run(driver.MostRequests), 0.05)
-	require.InDelta(t, run(p.Requests), run(p.Requests), 0)
+	require.InDelta(t, first, run(p.Requests), 0)
 }
 
 // TestWindow: a window bounds the batches under way, and a batch that waits until it is full leaves after
