@@ -3,7 +3,6 @@ package batching
 import (
 	"time"
 
-	"github.com/globalfs/globalfs/internal/heap"
 	model "github.com/globalfs/globalfs/pkg/batching"
 )
 
@@ -27,30 +26,10 @@ type Measured struct {
 	CPU        float64       // share of the time in which the leader's CPU was busy
 }
 
-// event is something that happens at a time. Events of equal times happen in the order in which they were
-// made.
-type event struct {
-	at     time.Duration
-	number uint64
-	do     func()
-}
-
-func (e *event) Before(o *event) bool { return e.at < o.at || e.at == o.at && e.number < o.number }
-
-func (e *event) Moved(int) {}
-
-// resource works on one thing at a time.
-type resource struct {
-	free time.Duration // no work before
-	busy time.Duration // sum since the warm-up
-}
-
 // leader is the simulation of one run.
 type leader struct {
 	Config
-	now    time.Duration
-	events heap.Heap[*event]
-	made   uint64
+	timeline
 
 	cpu   resource
 	links []resource // one in a LAN, one for each other replica in a WAN
@@ -78,9 +57,7 @@ func Simulate(c Config) Measured {
 	}
 	end := l.warm + c.Duration
 	for len(l.events) > 0 && l.events[0].at <= end {
-		e := l.events.Pop()
-		l.now = e.at
-		e.do()
+		l.next()
 	}
 	seconds := c.Duration.Seconds()
 	return Measured{
@@ -92,18 +69,12 @@ func Simulate(c Config) Measured {
 	}
 }
 
-func (l *leader) at(t time.Duration, do func()) {
-	l.made++
-	l.events.Push(&event{t, l.made, do})
-}
-
-// use gives a resource a piece of work that begins when the resource is free. It returns the end of the work.
+// use gives a resource a piece of work that begins now, or when the resource is free. It returns the end.
 func (l *leader) use(r *resource, work time.Duration) time.Duration {
-	r.free = max(r.free, l.now) + work
 	if l.now >= l.warm {
 		r.busy += work
 	}
-	return r.free
+	return r.use(l.now, work)
 }
 
 // request is a client's next request, at the leader at once.
@@ -153,7 +124,7 @@ func (l *leader) send(batch []time.Duration) {
 	for i := range s.Replicas - 1 {
 		link := &l.links[i%len(l.links)]
 		l.at(l.use(&l.cpu, cost/2), func() {
-			sent := l.use(link, l.transfer(bytes))
+			sent := l.use(link, transfer(&l.System, bytes))
 			l.at(sent+2*s.Delay, func() {
 				l.at(l.use(&l.cpu, cost-cost/2), func() {
 					if accepted++; accepted == s.Replicas/2 {
@@ -163,10 +134,6 @@ func (l *leader) send(batch []time.Duration) {
 			})
 		})
 	}
-}
-
-func (l *leader) transfer(bytes int) time.Duration {
-	return time.Duration(float64(bytes) / l.System.Bandwidth * float64(time.Second))
 }
 
 // decide executes the requests of an instance and answers them.
@@ -183,7 +150,7 @@ func (l *leader) decide(batch []time.Duration, began time.Duration) {
 		l.at(l.use(&l.cpu, w.Execute+cost-cost/2), func() {
 			answered := l.now
 			if !l.System.WAN {
-				answered = l.use(&l.links[0], l.transfer(w.Answer))
+				answered = l.use(&l.links[0], transfer(&l.System, w.Answer))
 			}
 			l.at(answered, func() { l.answer(sent) })
 		})

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/driver"
+	model "github.com/globalfs/globalfs/pkg/batching"
 )
 
 // TestModelAgrees compares the paper's experiments, the model and the simulation in every fourth row of
@@ -27,6 +30,53 @@ func TestModelAgrees(t *testing.T) {
 	var table bytes.Buffer
 	require.NoError(t, r.WriteTable(&table))
 	require.Contains(t, table.String(), "Largest deviation")
+}
+
+// TestPolicies: over a distance, a turn without a bound loses half of the throughput, since all clients
+// send at the same time. The batch of the model and that of the driver reach the model's throughput. Equal
+// runs give equal figures.
+func TestPolicies(t *testing.T) {
+	s := settings()[5]
+	require.Equal(t, "wan-141", s.Name)
+	p, err := model.ChooseFor(s.System, s.Workload(1<<10), clients)
+	require.NoError(t, err)
+	run := func(batch int) float64 {
+		x, err := load{System: s.System, Workload: s.Workload(1 << 10), Policy: Policy{Requests: batch}, Clients: clients, Rounds: rounds}.throughput()
+		require.NoError(t, err)
+		return x
+	}
+	require.Less(t, run(0), 0.6*p.Throughput)
+	first := run(p.Requests)
+	require.InEpsilon(t, p.Throughput, first, 0.05)
+	require.InEpsilon(t, p.Throughput, run(driver.MostRequests), 0.05)
+	require.InDelta(t, first, run(p.Requests), 0)
+}
+
+// TestWindow: a window bounds the batches under way, and a batch that waits until it is full leaves after
+// the time limit.
+func TestWindow(t *testing.T) {
+	s := settings()[5]
+	run := func(p Policy, clients int) float64 {
+		x, err := load{System: s.System, Workload: s.Workload(128), Policy: p, Clients: clients, Rounds: rounds}.throughput()
+		require.NoError(t, err)
+		return x
+	}
+	require.InEpsilon(t, 10/0.143, run(Policy{Window: 1, Requests: 10}, 100), 0.03, "a batch for each round trip")
+	require.InEpsilon(t, 20/0.145, run(Policy{Window: 2, Requests: 10, Full: true}, 100), 0.03)
+	require.InEpsilon(t, 5/0.193, run(Policy{Window: 2, Requests: 10, Full: true}, 5), 0.03, "50 ms longer")
+}
+
+func TestChoicesInTable(t *testing.T) {
+	r := Report{Choices: []Choice{
+		{Setting: "lan", Request: 128, Natural: 50, Driver: 90, Chosen: 97, Best: 100, Policy: Policy{Window: 2, Requests: 8, Full: true}},
+		{Setting: "emulab", Request: 128, Natural: 70, Driver: 60, Chosen: 98, Best: 100, Policy: Policy{Window: 3, Requests: 8}},
+	}}
+	var table bytes.Buffer
+	require.NoError(t, r.WriteTable(&table))
+	require.Contains(t, table.String(), "8, full, window 2")
+	require.Contains(t, table.String(), "8, window 3")
+	chosen, product, natural := r.Least()
+	require.InDeltaSlice(t, []float64{0.97, 0.9, 0.5}, []float64{chosen, product, natural}, 1e-9)
 }
 
 // TestShapes: batching alone suffices in the cluster, and not in the wide-area network.

@@ -15,7 +15,7 @@ import (
 // Options of a run.
 type Options struct {
 	Duration time.Duration // virtual time of each simulated point, at least 1 s
-	Quick    bool          // Tables 3 and 4 without the curves
+	Quick    bool          // Tables 3 and 4 and two comparisons of policies, without the curves
 	Progress func(what string)
 }
 
@@ -48,6 +48,8 @@ type Curve struct {
 type Report struct {
 	Duration time.Duration `json:"virtual_ns"`
 	Rows     []Compared    `json:"rows"`
+	Choices  []Choice      `json:"choices"`
+	Rounds   int           `json:"choice_rounds"` // requests of each client in a measurement of Choices
 	Curves   []Curve       `json:"curves,omitempty"`
 }
 
@@ -80,8 +82,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 		r.Rows = append(r.Rows, c)
 	}
-	if o.Quick {
-		return r, nil
+	if err := r.compareChoices(ctx, o); err != nil || o.Quick {
+		return r, err
 	}
 	return r, r.curves(ctx, o)
 }
@@ -132,8 +134,8 @@ paper: the experiment that the paper prints; model: pkg/batching; simulated: %d 
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "\nLargest deviation of the model's throughput: %.0f%% from the paper's experiments, %.1f%% from the simulation.\n", 100*paper, 100*simulated)
-	return err
+	fmt.Fprintf(out, "\nLargest deviation of the model's throughput: %.0f%% from the paper's experiments, %.1f%% from the simulation.\n", 100*paper, 100*simulated)
+	return r.writeChoices(out)
 }
 
 // WriteJSON writes the report as one object.

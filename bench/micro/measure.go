@@ -15,6 +15,7 @@ type load struct {
 	regions   []topology.Region
 	global    float64 // part of the operations
 	shards    int     // partitions of a region; 0: one
+	batch     int     // requests that a step of a replica takes at most; 0: all that are there
 }
 
 func (l *load) String() string {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/driver"
 )
 
 // short has windows that tests can afford.
@@ -82,6 +84,17 @@ func TestShards(t *testing.T) {
 	require.NoError(t, c.shards(t.Context(), r))
 	require.Len(t, r.Shards, 2)
 	require.Greater(t, r.Shards[1].Ratio, 1.2)
+}
+
+// A step that takes one request wastes the work that requests share; the bound of the driver costs nothing.
+func TestSteps(t *testing.T) {
+	c := short()
+	c.Window, c.Far = 100*time.Millisecond, 400*time.Millisecond
+	all, err := c.Steps(t.Context(), []int{64}, 1)
+	require.NoError(t, err)
+	require.Len(t, all, 2*len(batches))
+	require.Less(t, Least(all, 1), 0.95)
+	require.Greater(t, Least(all, driver.MostRequests), 0.9)
 }
 
 // An error names the value and the remedy.

@@ -27,7 +27,9 @@ type mount struct {
 // newWorld starts a cluster, and clients at each mount and more at the first one, each with its session and
 // file in the partitions of a load.
 func newWorld(c *Config, l *load, clients, more int) (*world, error) {
-	k, err := virtual.New(virtual.Config{Carrier: &virtual.Carriers()[0], Regions: l.regions, Shards: l.shards, Seed: c.Seed, Prices: &c.Prices.Prices})
+	k, err := virtual.New(virtual.Config{
+		Carrier: &virtual.Carriers()[0], Regions: l.regions, Shards: l.shards, Seed: c.Seed, Prices: &c.Prices.Prices, Batch: l.batch,
+	})
 	if err != nil {
 		return nil, err
 	}

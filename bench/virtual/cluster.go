@@ -99,6 +99,7 @@ type Config struct {
 	Shards  int // partitions of a region; 0: one
 	Seed    uint64
 	Prices  *Prices // nil: computing takes no time
+	Batch   int     // requests of clients that a step takes at most; 0: all that are there
 }
 
 // New starts a cluster.
@@ -106,6 +107,7 @@ func New(c Config) (*Cluster, error) {
 	k := &Cluster{
 		Network: newNetwork(c.Seed), Regions: c.Regions, shards: max(1, c.Shards), stores: map[multicast.ProcessID]*kv.Store{}, Entries: map[order.Kind]int{},
 	}
+	k.batch = c.Batch
 	if k.prices = c.Prices; c.Prices != nil {
 		for range c.Regions {
 			var servers []*Host

@@ -37,6 +37,7 @@ type Network struct {
 	Err      error   // the first failure of a node
 	token    uint64  // of the last call
 	prices   *Prices // nil: computing takes no time
+	batch    int     // requests that a step takes at most; 0: all
 }
 
 // Traffic is the traffic between processes.
@@ -239,6 +240,9 @@ func (m *machine) wake() {
 func (m *machine) step() {
 	out, replies := m.turn()
 	m.leave(out, replies)
+	if len(m.input.Requests) > 0 {
+		m.wake()
+	}
 }
 
 // compete takes a step on a processor of the host. The output leaves at the end of the step, which is
@@ -280,6 +284,10 @@ func (m *machine) turn() (*turn.Output, []turn.Call) {
 	n := m.net
 	in, out := m.input, &turn.Output{}
 	m.input, m.stepping, m.wakeAt = turn.Input{}, false, 0
+	if n.batch > 0 && len(in.Requests) > n.batch {
+		m.input.Requests = append(m.input.Requests, in.Requests[n.batch:]...)
+		in.Requests = in.Requests[:n.batch]
+	}
 	in.Now = multicast.Instant{Mono: n.Now, Wall: epoch + int64(n.Now)}
 	m.node.Step(&in, out)
 	replies, err := m.node.Apply(out)

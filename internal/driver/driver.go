@@ -1,13 +1,14 @@
 // Package driver runs a turn.Node, such as a replica, for real: the only stepper of a core. A turn gathers
-// everything that is ready (frames, requests, the time), steps once, makes the records durable (also against
-// a loss of power if the core asks for it, Output.Sync), and only then lets frames leave, applies deliveries
-// and answers. Frames that promise nothing (Output.Early) leave before the records are written. Packing and
-// group commit follow: input that arrives during a turn is the batch of the next one.
+// what is ready (frames, requests, the time), steps once, makes the records durable (also against a loss of
+// power if the core asks for it, Output.Sync), and only then lets frames leave, applies deliveries and
+// answers. Frames that promise nothing (Output.Early) leave before the records are written. Packing and group
+// commit follow: input that arrives during a turn is the batch of the next one, up to MostRequests requests.
 package driver
 
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -118,14 +119,20 @@ func (d *Driver) Begin(from *ask.Client, request []byte, caller transport.Caller
 	return token
 }
 
-// Withdraw drops the answer to a request: no client waits for it any more.
+// Withdraw drops the answer to a request: no client waits for it any more. If no turn has taken the request
+// yet, the node never gets it.
 func (d *Driver) Withdraw(token uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.waiting[token] != nil {
-		delete(d.waiting, token)
-		d.withdrawn = append(d.withdrawn, token)
+	if d.waiting[token] == nil {
+		return
 	}
+	delete(d.waiting, token)
+	if i := slices.IndexFunc(d.requests, func(r turn.Call) bool { return r.Token == token }); i >= 0 {
+		d.requests = slices.Delete(d.requests, i, i+1)
+		return
+	}
+	d.withdrawn = append(d.withdrawn, token)
 }
 
 // Behind is closed once the others of the group have forgotten messages that this process still needs: it

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,10 @@ import (
 const (
 	// mostFrames is the maximal number of frames of a turn.
 	mostFrames = 256
+	// MostRequests is the maximal number of requests of a turn. During a long turn the links are idle, and
+	// after it the processor. The number is the batch of the model in package batching for the prices of a
+	// server (docs/papers/batching.md).
+	MostRequests = 128
 	// mostTurns is the maximal number of successive turns of a goroutine that has brought input: it has its
 	// own work, such as its connection. The goroutine of Run takes the remaining turns. A primary that
 	// proposes takes up to three: its own messages come back to it.
@@ -210,7 +215,7 @@ func (d *Driver) finish(ctx context.Context) {
 	}
 }
 
-// gather takes all ready input.
+// gather takes the ready input, within the bounds of a turn.
 func (d *Driver) gather() {
 	in, t := &d.turns.in, &d.turns
 	in.Reset()
@@ -231,9 +236,11 @@ func (d *Driver) gather() {
 		}
 	}
 	d.mu.Lock()
-	in.Requests = append(in.Requests, d.requests...)
-	clear(d.requests)
-	d.requests = d.requests[:0]
+	n := min(len(d.requests), MostRequests)
+	in.Requests = append(in.Requests, d.requests[:n]...)
+	if d.requests = slices.Delete(d.requests, 0, n); len(d.requests) > 0 {
+		d.pending.Store(true)
+	}
 	in.Withdrawn = append(in.Withdrawn, d.withdrawn...)
 	d.withdrawn = d.withdrawn[:0]
 	d.mu.Unlock()

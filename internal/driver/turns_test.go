@@ -24,10 +24,11 @@ type echoing struct {
 	byCaller  atomic.Int32 // steps
 	byRun     atomic.Int32 // appends
 	frames    atomic.Int32
-	sync      bool // the log waits for the disk
-	stores    bool // the store waits for it
-	watched   bool // stacks are checked
-	chatty    bool // each step sends a frame to itself
+	most      atomic.Int32 // requests of a step
+	sync      bool         // the log waits for the disk
+	stores    bool         // the store waits for it
+	watched   bool         // stacks are checked
+	chatty    bool         // each step sends a frame to itself
 	requested []turn.Call
 }
 
@@ -41,6 +42,7 @@ func (e *echoing) Step(in *turn.Input, out *turn.Output) {
 		e.byCaller.Add(1)
 	}
 	e.frames.Add(int32(len(in.Frames)))
+	e.most.Store(max(e.most.Load(), int32(len(in.Requests))))
 	e.requested = append(e.requested, in.Requests...)
 	if len(e.requested) > 0 {
 		out.Records = [][]byte{{1}}
@@ -189,4 +191,34 @@ func all(t *testing.T, e *echoing) {
 	}
 	working.Wait()
 	require.Eventually(t, func() bool { return e.frames.Load() == 2*each+1 }, time.Minute, time.Millisecond, "and the start of its own link")
+}
+
+// Requests beyond the bound of a turn are those of the next turns, in their order and without further input.
+// One that is withdrawn before its turn never reaches the node.
+func TestRequestsOfATurn(t *testing.T) {
+	e := &echoing{}
+	d := New(1, e, &arrivals{}, e, NewSystemClock())
+	answers := make(waiter, 3*MostRequests+1)
+	var last uint64
+	for i := range cap(answers) {
+		last = d.Begin(nil, []byte{byte(i)}, answers)
+	}
+	d.Withdraw(last)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	for i := range cap(answers) - 1 {
+		select {
+		case a := <-answers:
+			require.NoError(t, a.err)
+			require.Equal(t, []byte{byte(i)}, a.reply)
+		case <-time.After(10 * time.Second):
+			require.FailNow(t, "a request waits for further input", "after %d answers", i)
+		}
+	}
+	cancel()
+	require.NoError(t, <-ended)
+	require.EqualValues(t, MostRequests, e.most.Load())
+	require.EqualValues(t, 3, e.steps.Load())
+	require.Empty(t, answers)
 }

@@ -2,7 +2,7 @@
 // with a leader, such as Paxos. It is the analytical model of Santos and Schiper, "Optimizing Paxos with
 // batching and pipelining" (Theoretical Computer Science 496, 2013), section 4. A caller describes the System
 // and the Workload and gets a Prediction for a batch of k requests. Choose gives the batch and the window
-// that the paper recommends.
+// that the paper recommends for a rate of requests, and ChooseFor the batch for a number of clients.
 //
 // # The model
 //

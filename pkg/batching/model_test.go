@@ -96,3 +96,25 @@ func TestTable4(t *testing.T) {
 		{8 << 10, 32, 3.8, 1.47, 150},
 	})
 }
+
+// TestChooseFor: outstanding requests that fill one instance leave a batch of one; over a distance, a
+// batch is small enough that the others fill the round trip, and large enough to share the costs of an
+// instance.
+func TestChooseFor(t *testing.T) {
+	_, err := ChooseFor(Emulab().System, Emulab().Workload(128), 0)
+	require.ErrorContains(t, err, "at least 1 is needed")
+	s := Emulab()
+	s.System.Replicas = 1
+	_, err = ChooseFor(s.System, s.Workload(128), 10)
+	require.ErrorContains(t, err, "at least 2 are needed")
+	s = Emulab()
+	p, err := ChooseFor(s.System, s.Workload(128), 1)
+	require.NoError(t, err)
+	require.Equal(t, 1, p.Requests)
+	require.InEpsilon(t, 1/(p.CPU+p.Network+100*time.Millisecond).Seconds(), p.Throughput, 0.001)
+	p, err = ChooseFor(s.System, s.Workload(1<<10), 1200)
+	require.NoError(t, err)
+	require.InDelta(t, 78, p.Requests, 1)
+	require.InEpsilon(t, 1184, p.Throughput, 0.01)
+	require.Less(t, p.Requests*p.Window, 1200)
+}

@@ -91,7 +91,7 @@ func (c *Core) renew() (err error) {
 	}
 	if at != nil {
 		cfg.Self, cfg.Life = at.process, at.life()
-		cfg.Amnesiac = c.cfg.Amnesiac || at.generation > 0 && !c.logged
+		cfg.Amnesiac = c.cfg.Amnesiac || at.generation() > 0 && !c.logged
 	}
 	if cfg.Amnesiac {
 		cfg.Life = max(cfg.Life, 1)

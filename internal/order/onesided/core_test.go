@@ -300,3 +300,19 @@ func TestProbesAreFree(t *testing.T) {
 	require.Equal(t, g.members[1].got[1:], m.got)
 	require.Empty(t, m.out.Behind)
 }
+
+// A replacement that is asked for until both orders have it counts once, also if its chain grows
+// meanwhile: all members and the new process give it the same generation. A process that no member has
+// seen knows that it has left.
+func TestGrowingChain(t *testing.T) {
+	group := multicast.Group{ID: 7, Members: []multicast.ProcessID{1, 2, 3}}
+	steps := []multicast.Replacement{{Old: 1, New: 4}, {Old: 4, New: 5}, {Old: 5, New: 6}}
+	fresh := newSeats(&group, steps)
+	late := newSeats(&group, nil)
+	first := late.take([]multicast.Replacement{{Old: 1, New: 5}, {Old: 4, New: 5}})
+	require.Equal(t, newSeats(&group, steps[:2]).all(), first)
+	require.Empty(t, late.take([]multicast.Replacement{{Old: 1, New: 5}, {Old: 4, New: 5}}), "asked for again")
+	second := late.take([]multicast.Replacement{{Old: 1, New: 6}, {Old: 4, New: 6}, {Old: 5, New: 6}})
+	require.Equal(t, fresh.all(), second)
+	require.NotNil(t, late.formerly(4))
+}

@@ -13,18 +13,22 @@ const generationShift = 16
 
 // seat is a member of the group for TRAM.
 type seat struct {
-	process    multicast.ProcessID // the first process: TRAM's name of the seat
-	node       multicast.ProcessID // the present one
-	past       []multicast.ProcessID
-	generation uint32 // the number of replacements
+	process multicast.ProcessID   // the first process: TRAM's name of the seat
+	node    multicast.ProcessID   // the present one
+	past    []multicast.ProcessID // those before, each once
 }
 
-// life is the first life of the present process.
-func (s *seat) life() uint32 { return s.generation << generationShift }
+// generation is the number of replacements.
+func (s *seat) generation() uint32 { return uint32(len(s.past)) }
 
-func (s *seat) give(node multicast.ProcessID, generations int) {
-	s.past = append(s.past, s.node)
-	s.node, s.generation = node, s.generation+uint32(generations)
+// life is the first life of the present process.
+func (s *seat) life() uint32 { return s.generation() << generationShift }
+
+// replace notes that a process had the seat.
+func (s *seat) replace(former multicast.ProcessID) {
+	if !slices.Contains(s.past, former) {
+		s.past = append(s.past, former)
+	}
 }
 
 // tram is the seat for TRAM.
@@ -41,7 +45,8 @@ func newSeats(g *multicast.Group, replaced []multicast.Replacement) (all seats) 
 	}
 	for _, r := range replaced {
 		if s := all.of(r.Old); s != nil && r.New != 0 {
-			s.give(r.New, 1)
+			s.replace(r.Old)
+			s.node = r.New
 		}
 	}
 	return all
@@ -78,7 +83,7 @@ func (all seats) nodes() (nodes []multicast.ProcessID) {
 // all gives the seats that were replaced, for TRAM.
 func (all seats) all() (given []tram.Seat) {
 	for _, s := range all {
-		if s.generation > 0 {
+		if s.generation() > 0 {
 			given = append(given, s.tram())
 		}
 	}
@@ -86,20 +91,20 @@ func (all seats) all() (given []tram.Seat) {
 }
 
 // take makes the requested replacements. In a chain of replacements of one seat, each request names the last
-// process, so their number is the number of passed generations. Members cannot be added or removed.
+// process: each of the others was a generation. A request is repeated until all orders have it, and a chain
+// may grow meanwhile. Members cannot be added or removed.
 func (all seats) take(asked []multicast.Replacement) (given []tram.Seat) {
 	for _, r := range asked {
 		s := all.of(r.Old)
 		if s == nil || r.New == 0 || all.of(r.New) != nil {
 			continue
 		}
-		generations := 0
 		for _, other := range asked {
-			if other.New == r.New && !slices.Contains(s.past, other.Old) {
-				generations++
+			if other.New == r.New {
+				s.replace(other.Old)
 			}
 		}
-		s.give(r.New, generations)
+		s.node = r.New
 		given = append(given, s.tram())
 	}
 	return given
