@@ -269,7 +269,7 @@ func (d *delegations) logged(l *logOf, cmd *meta.Command) {
 	if l.log.Len() == 1 {
 		l.oldest = time.Now()
 	}
-	signal(l.work)
+	l.appended()
 }
 
 // commitEvery is the number of changes of a copy after which it is tidied.

@@ -14,9 +14,6 @@ import (
 
 // Constants of the logs.
 const (
-	// batchDelay is the time for which operations are collected before a batch is sent, unless a caller
-	// waits.
-	batchDelay = 5 * time.Millisecond
 	// batchAgain is the pause after a batch without an answer.
 	batchAgain = 200 * time.Millisecond
 	// unsentAge is the age of the oldest operation that is not acknowledged, from which on changes are not
@@ -112,7 +109,8 @@ type logOf struct {
 	waiters int           // GUARDED_BY delegations.mu; callers that wait for the log
 	wanted  uint64        // GUARDED_BY delegations.mu; the newest operation for which a caller waits, or has waited
 	onDisk  uint64        // GUARDED_BY delegations.mu; the newest operation that a caller wants on disk, or has wanted
-	hurry   chan struct{} // has room for one token: a caller waits
+	hurry   chan struct{} // has room for one token: the next batch may be due earlier
+	pace    pace          // GUARDED_BY delegations.mu
 	asking  int           // GUARDED_BY delegations.mu; directories that are being made, or of which the outcome is not known
 	ended   bool          // GUARDED_BY delegations.mu
 	// refilling means that a batch that has landed asks for numbers.

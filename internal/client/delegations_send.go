@@ -30,25 +30,6 @@ func (d *delegations) send(life context.Context, l *logOf) {
 	}
 }
 
-// collect waits for more operations, unless a caller waits for one that is not sent, or there are enough
-// for a batch.
-func (d *delegations) collect(life context.Context, l *logOf) {
-	d.mu.Lock()
-	_, enough := l.log.Unsent()
-	waiting := l.wanted > l.log.Sent()
-	d.mu.Unlock()
-	if waiting || enough {
-		return
-	}
-	timer := time.NewTimer(batchDelay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-l.hurry:
-	case <-life.Done():
-	}
-}
-
 // launch sends the next batch, and reports whether it has. While others are under way, it sends only one that
 // is full, or has an operation for which a caller waits.
 func (d *delegations) launch(l *logOf) bool {
@@ -62,6 +43,9 @@ func (d *delegations) launch(l *logOf) bool {
 	c := meta.Command{Op: meta.OpBatch}
 	if x.First <= l.onDisk && l.onDisk < x.First+uint64(len(x.Ops)) {
 		c.Flags = meta.OnDisk // this covers the batches before, too
+	}
+	if ok {
+		l.pace.launched(len(x.Ops))
 	}
 	d.mu.Unlock()
 	if !ok {

@@ -52,7 +52,7 @@ func TestChangesInAHeldDirectory(t *testing.T) {
 		dir := makeDir(t, c, posix.Root, "d")
 		before := n.Ordered(0)
 		sub := makeDir(t, c, dir.Ino, "sub")
-		for i := range 100 {
+		for i := range 80 { // fewer operations than a full batch
 			name := fmt.Sprint(i)
 			a := create(t, c, sub.Ino, name)
 			write(t, c, a.Ino, 0, []byte(name))
@@ -63,7 +63,7 @@ func TestChangesInAHeldDirectory(t *testing.T) {
 			c.Release(a.Ino)
 		}
 		require.Equal(t, before, n.Ordered(0), "nothing is ordered yet")
-		require.Len(t, listNames(t, c, dir.Ino), 101)
+		require.Len(t, listNames(t, c, dir.Ino), 81)
 		version := c.Version(dir.Ino)
 		require.NoError(t, c.Unlink(t.Context(), root, at(dir.Ino, "0")))
 		require.NotEqual(t, version, c.Version(dir.Ino))
@@ -71,7 +71,7 @@ func TestChangesInAHeldDirectory(t *testing.T) {
 		require.LessOrEqual(t, n.Ordered(0), before+5)
 		require.NoError(t, other.Wait(t.Context(), c.Token()))
 		require.Equal(t, listNames(t, c, dir.Ino), listNames(t, other, dir.Ino))
-		for _, name := range []string{"7", "99", "sub"} {
+		for _, name := range []string{"7", "79", "sub"} {
 			mine, err := c.Lookup(t.Context(), dir.Ino, name)
 			require.NoError(t, err)
 			theirs, err := other.Lookup(t.Context(), dir.Ino, name)

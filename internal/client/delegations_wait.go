@@ -141,7 +141,7 @@ func (d *delegations) giveBack(l *logOf, dirs []posix.Ino) {
 	}
 	l.log.Return(dirs)
 	d.noteReleased(l)
-	signal(l.work)
+	l.appended()
 }
 
 // noteReleased notes that the client has ceased to own inodes. The caller holds mu.

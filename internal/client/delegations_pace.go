@@ -1,0 +1,79 @@
+package client
+
+import (
+	"context"
+	"math"
+	"time"
+)
+
+// Constants of the pace of a log.
+const (
+	// batchDelay is the time for which operations are collected before a batch is sent. While the batches
+	// have more than fewOps operations, the time grows up to maxBatchDelay: an ordered command costs as much
+	// as tens of operations in it.
+	batchDelay    = 5 * time.Millisecond
+	maxBatchDelay = 40 * time.Millisecond
+	fewOps        = 2
+	// countEvery is the number of operations after which is looked whether they are enough for a batch.
+	countEvery = 32
+)
+
+// pace decides when a log sends its next batch. The zero value is that of a new log. The owner synchronises.
+type pace struct {
+	grown time.Duration // beyond batchDelay
+	since time.Time     // when the oldest operation that was not sent became the oldest
+}
+
+// launched notes a batch of n operations.
+func (p *pace) launched(n int) {
+	p.since = time.Now()
+	if delay := p.delay(); n > fewOps {
+		p.grown = min(2*delay, maxBatchDelay) - batchDelay
+	} else {
+		p.grown = max(delay/2, batchDelay) - batchDelay
+	}
+}
+
+// delay returns the time for which operations are collected.
+func (p *pace) delay() time.Duration { return batchDelay + p.grown }
+
+// due returns the time until the next batch of a log. The caller holds delegations.mu.
+func (l *logOf) due() time.Duration {
+	_, enough := l.log.Unsent()
+	if enough || l.wanted > l.log.Sent() || l.ended {
+		return 0
+	}
+	return time.Until(l.pace.since.Add(l.pace.delay()))
+}
+
+// appended notes operations that were appended. The caller holds delegations.mu.
+func (l *logOf) appended() {
+	switch unsent := l.log.Last() - l.log.Sent(); {
+	case unsent == 1:
+		l.pace.since = time.Now()
+	case unsent%countEvery == 0 && l.due() <= 0:
+		signal(l.hurry)
+	}
+	signal(l.work)
+}
+
+// collect waits until the next batch of a log is due.
+func (d *delegations) collect(life context.Context, l *logOf) {
+	timer := time.NewTimer(math.MaxInt64)
+	defer timer.Stop()
+	for {
+		d.mu.Lock()
+		due := l.due()
+		d.mu.Unlock()
+		if due <= 0 {
+			return
+		}
+		timer.Reset(due)
+		select {
+		case <-timer.C:
+		case <-l.hurry:
+		case <-life.Done():
+			return
+		}
+	}
+}
