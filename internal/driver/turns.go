@@ -237,6 +237,7 @@ func (d *Driver) gather() {
 	in.Withdrawn = append(in.Withdrawn, d.withdrawn...)
 	d.withdrawn = d.withdrawn[:0]
 	d.mu.Unlock()
+	d.memory.take(in)
 	in.Now = d.clock.Now()
 }
 
@@ -283,6 +284,9 @@ func (d *Driver) release() error {
 	}
 	t.mark(&t.moments.Logged)
 	d.answer(out.Persisted)
+	if err := d.memory.apply(out); err != nil {
+		return err
+	}
 	if err := d.send(out.Frames); err != nil {
 		return err
 	}
