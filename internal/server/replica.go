@@ -268,7 +268,7 @@ func (s *Server) openKeys(dir string) (*kv.Store, error) {
 }
 
 // recoverCores replays the log over the store: entries that are not in the store will be delivered again.
-func (s *Server) recoverCores(plan *topology.Cluster, h *hosted, incarnation uint64) (local, cross *primcast.Core, err error) {
+func (s *Server) recoverCores(plan *topology.Cluster, h *hosted, incarnation uint64) (local order.Recovered, cross *primcast.Core, err error) {
 	position, relayed, err := replica.Positions(h.keys)
 	if err != nil {
 		return nil, nil, err
