@@ -125,6 +125,7 @@ func TestStreamsAreForServers(t *testing.T) {
 		require.NoError(t, err)
 		body := varint.AppendUint(varint.AppendUint(nil, multicast.ProcessID(1)), multicast.ProcessID(2))
 		require.NoError(t, conn.send(t.Context(), append(appendHead(nil, kindStream, 0, len(body)), body...), nil))
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(5*time.Second)))
 		_, err = conn.framedConn.next()
 		require.ErrorContains(t, err, "only servers have streams")
 		conn.fail(err)
