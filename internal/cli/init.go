@@ -63,6 +63,7 @@ With --check it writes nothing. It reports errors in FILE, or prints the servers
 	flags.IntVar(&f.file.Partitions, "partitions", 1, "number of partitions of each region, over which new directories spread; 'admin add-partition' adds more later")
 	flags.IntVar(&f.file.GlobalPartitions, "global-partitions", 1, "number of partitions for the directories outside of the regions (more are added later with 'globalfs admin add-partition')")
 	flags.IntVar(&f.file.Copies, "copies", f.file.Copies, "number of copies of each block in a region (at most one in each datacenter)")
+	flags.Var(&f.file.Multicast.Local, "local-order", "protocol that orders the partitions of a region: primcast, or tram (in one-sided memory; cannot be changed later)")
 	flags.StringToStringVar(&f.addresses, "address", nil, "address of a server as SERVER=HOST:PORT; may be repeated")
 	flags.StringSliceVar(&f.file.Registry.Endpoints, "etcd", []string{"http://127.0.0.1:2379"}, "endpoints of etcd")
 	flags.BoolVar(&f.file.Registry.Insecure, "insecure", false, "accept etcd by http on other hosts: anybody on the network between can change the cluster")
@@ -83,6 +84,9 @@ func (f *initFlags) run(cmd *cobra.Command, path string) error {
 		return f.checkFile(cmd.OutOrStdout(), path)
 	}
 	f.file.Regions = nil
+	if f.file.Multicast.Local == topology.LocalPrimCast { // the default, without a key that older versions do not know
+		f.file.Multicast.Local = ""
+	}
 	if f.file.Partitions == 1 && f.file.GlobalPartitions == 1 { // the defaults, which servers before these keys know
 		f.file.Partitions, f.file.GlobalPartitions = 0, 0
 	}

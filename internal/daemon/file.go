@@ -172,8 +172,10 @@ func (f *File) Validate() error {
 	case f.Clients.InodeTickets != rightsRequired && f.Clients.InodeTickets != rightsOptional:
 		return fmt.Errorf("clients: inode_tickets: %q: give required, or optional while mounts of older versions with bound certificates are in use", f.Clients.InodeTickets)
 	}
-	if _, err := f.durability(); err != nil {
+	if d, err := f.durability(); err != nil {
 		return err
+	} else if d == wal.Memory && f.Multicast.Local == topology.LocalTRAM {
+		return errors.New("multicast: local: tram: it needs durability sync or os: with memory, a replica that restarts has lost its promises")
 	}
 	plan, err := f.Plan()
 	if err != nil {

@@ -53,6 +53,8 @@ func (f *File) Template() string {
 	say("# survives a loss of power also then). See docs/durability.md for the price of each.")
 	say("durability: %s", f.Durability)
 	say("")
+	sayMulticast(say, f.Multicast)
+	say("")
 	say("# Connections between processes of one host: auto (through shared memory, and TCP where that is not possible) or off (TCP).")
 	say("fabric: %s", f.Fabric)
 	say("")
@@ -72,6 +74,18 @@ func sayShards(say liner, key string, n int) {
 		return
 	}
 	say("%s: %d", key, n)
+}
+
+// sayMulticast writes the orders of partitions. The default is a comment: older versions do not know the key.
+func sayMulticast(say liner, m topology.Multicast) {
+	say("# The order of each partition with all replicas in one region: local: primcast, or tram (experimental: in one-sided memory). With tram,")
+	say("# fabric selects its connections: auto (shared memory of one host, TCP otherwise), shm or soft (TCP). A cluster keeps its choice.")
+	if m == (topology.Multicast{}) {
+		say("# multicast: {local: primcast, fabric: auto}")
+		return
+	}
+	m = m.OrDefaults()
+	say("multicast: {local: %s, fabric: %s}", m.Local, m.Fabric)
 }
 
 // liner writes a line.

@@ -1,8 +1,9 @@
 // Package driver runs a turn.Node, such as a replica, for real: the only stepper of a core. A turn gathers
 // what is ready (frames, requests, the time), steps once, makes the records durable (also against a loss of
-// power if the core asks for it, Output.Sync), and only then lets frames leave, applies deliveries and
-// answers. Frames that promise nothing (Output.Early) leave before the records are written. Packing and group
-// commit follow: input that arrives during a turn is the batch of the next one, up to MostRequests requests.
+// power if the core asks for it, Output.Sync), and only then changes rights, begins operations on one-sided
+// memory, lets frames leave, applies deliveries and answers. Frames that promise nothing (Output.Early) leave
+// before the records are written. Packing and group commit follow: input that arrives during a turn is the
+// batch of the next one, up to MostRequests requests.
 package driver
 
 import (
@@ -55,6 +56,7 @@ type Driver struct {
 	pending  atomic.Bool   // input waits for a turn
 	turns    turns
 	observer Observer // nil: none
+	memory   memory
 
 	mu        sync.Mutex
 	requests  []turn.Call
@@ -165,9 +167,10 @@ func (d *Driver) Between(ctx context.Context, f func()) error {
 
 // Run takes turns until ctx ends (then it returns nil) or the replica cannot continue: its log or store
 // fails, an invariant is broken, or it has retired (ErrRetired). When it returns, no turn runs any more in
-// any goroutine, and the links are closed.
+// any goroutine, and the links and the memory are closed.
 func (d *Driver) Run(ctx context.Context) error {
 	d.begin()
+	d.memory.watch(d.kick)
 	for d.takeAll(ctx) {
 		select {
 		case <-d.ready:
@@ -175,7 +178,7 @@ func (d *Driver) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	err := errors.Join(d.end(), d.links.Close())
+	err := errors.Join(d.end(), d.memory.close(), d.links.Close())
 	d.Stop()
 	return err
 }

@@ -244,6 +244,7 @@ func (d *Driver) gather() {
 	in.Withdrawn = append(in.Withdrawn, d.withdrawn...)
 	d.withdrawn = d.withdrawn[:0]
 	d.mu.Unlock()
+	d.memory.take(in)
 	in.Now = d.clock.Now()
 }
 
@@ -290,6 +291,9 @@ func (d *Driver) release() error {
 	}
 	t.mark(&t.moments.Logged)
 	d.answer(out.Persisted)
+	if err := d.memory.apply(out); err != nil {
+		return err
+	}
 	if err := d.send(out.Frames); err != nil {
 		return err
 	}

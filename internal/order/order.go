@@ -21,6 +21,16 @@ type Core interface {
 	Members(g multicast.GroupID) []multicast.ProcessID
 }
 
+// Recovered is a Core that is made from a log and a store. Its methods are valid after the replay.
+type Recovered interface {
+	Core
+	// Amnesiac reports whether this process may have lost records, and has no vote until it has caught up.
+	Amnesiac() bool
+	// Lacks returns a position up to which the store must hold deliveries, since the log does not have them
+	// any more, and does not; false: there is none. The process must not go on with such a store.
+	Lacks() (at multicast.ClassPosition, lacks bool)
+}
+
 // Classifier is a Core with classes that are not the sets of destinations. The class of a message depends
 // only on its destinations, which are sorted, and its id: all replicas of all its destinations name it alike.
 type Classifier interface {

@@ -15,10 +15,10 @@ import (
 	"github.com/globalfs/globalfs/internal/driver"
 	"github.com/globalfs/globalfs/internal/durable"
 	"github.com/globalfs/globalfs/internal/kv"
+	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/internal/wal"
-	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
 // # Loss of power
@@ -213,7 +213,7 @@ func (s *Server) unmark(ctx context.Context, h *hosted) {
 // voter is a replica that publishes after each step whether it has a vote.
 type voter struct {
 	*replica.Replica
-	own      *primcast.Core
+	own      order.Recovered
 	amnesiac *atomic.Bool
 	logger   *slog.Logger
 }

@@ -13,12 +13,12 @@ import (
 
 	"github.com/globalfs/globalfs/internal/durable"
 	"github.com/globalfs/globalfs/internal/kv"
+	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/wal"
 	"github.com/globalfs/globalfs/pkg/multicast"
-	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
 // Damage describes a replica on this server with a damaged log or store. The replica does not run: it may
@@ -54,7 +54,7 @@ func isUnreadable(err error) bool { return isDamage(err) || errors.Is(err, sysca
 
 // checkStore compares the store with the replayed log: the store must have the entries that the log does not
 // have any more.
-func checkStore(cores ...*primcast.Core) error {
+func checkStore(cores ...order.Recovered) error {
 	for _, core := range cores {
 		if at, has := core.Lacks(); has {
 			return fmt.Errorf("%w: it lacks entries of class %v up to %v", errBehindLog, at.Class, at.Position)

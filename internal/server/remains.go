@@ -78,7 +78,11 @@ func OpenRemains(plan *topology.Cluster, partition uint16, index int, copied, or
 	if err != nil {
 		return nil, err
 	}
-	r.Log, r.Keys = primcast.RemainsOf(local), h.keys
+	own, ok := local.(*primcast.Core)
+	if !ok {
+		return nil, fmt.Errorf("partition %d is not ordered by PrimCast: this version recovers no other partition that has lost its majority", partition)
+	}
+	r.Log, r.Keys = primcast.RemainsOf(own), h.keys
 	log := h.log
 	h.log, h.keys = nil, nil
 	return r, log.Close()

@@ -15,6 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/order"
+	"github.com/globalfs/globalfs/internal/order/onesided"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/recent"
@@ -24,6 +25,7 @@ import (
 	"github.com/globalfs/globalfs/internal/trace"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/internal/wal"
+	"github.com/globalfs/globalfs/pkg/fabric"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
@@ -38,6 +40,7 @@ type hosted struct {
 	log       *wal.Log
 	replica   *replica.Replica
 	driver    *driver.Driver
+	memory    fabric.Endpoint // of a partition that is ordered in one-sided memory; nil: none
 	exports   exports
 	cut       cut
 	counts    *counts
@@ -57,6 +60,9 @@ func (h *hosted) close() error {
 	}
 	if h.driver != nil {
 		h.driver.Stop() // Run may not have been called
+	}
+	if h.memory != nil {
+		errs = append(errs, h.memory.Close())
 	}
 	h.cut.close()
 	h.exports.close()
@@ -230,6 +236,11 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 		h.replica.Replace(replacement)
 	}
 	h.endpoint = s.cfg.Endpoint(h.process)
+	if core, ok := local.(*onesided.Core); ok {
+		if err := (memory{s, h}).open(core, wayOf(plan.Multicast.Fabric)); err != nil {
+			return err
+		}
+	}
 	links, err := h.endpoint.Links(incarnation)
 	if err != nil {
 		return err
@@ -237,6 +248,9 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	logger := s.cfg.Logger.With("server", s.cfg.Name, "partition", p.ID, "process", h.process)
 	links = countedLinks{links, &h.counts.longFrames, logger}
 	h.driver = driver.New(h.process, voter{h.replica, local, &h.amnesiac, logger}, links, log, driver.NewSystemClock())
+	if h.memory != nil {
+		h.driver.UseMemory(h.memory)
+	}
 	h.driver.Observe(&tracer{server: s, partition: h.partition, updates: map[uint64]trace.Command{}})
 	h.endpoint.ServeLater(later{s, h})
 	h.endpoint.Serve(s.serve(h))
@@ -268,7 +282,7 @@ func (s *Server) openKeys(dir string) (*kv.Store, error) {
 }
 
 // recoverCores replays the log over the store: entries that are not in the store will be delivered again.
-func (s *Server) recoverCores(plan *topology.Cluster, h *hosted, incarnation uint64) (local, cross *primcast.Core, err error) {
+func (s *Server) recoverCores(plan *topology.Cluster, h *hosted, incarnation uint64) (local order.Recovered, cross *primcast.Core, err error) {
 	position, relayed, err := replica.Positions(h.keys)
 	if err != nil {
 		return nil, nil, err
@@ -285,7 +299,12 @@ func (s *Server) recoverCores(plan *topology.Cluster, h *hosted, incarnation uin
 		cfg.Replaces = seat
 	}
 	cfg.Amnesiac, cfg.Overlap = h.marked, s.cfg.Durability == wal.Sync
-	if local, err = primcast.New(cfg); err != nil {
+	if plan.InMemory(&plan.Partitions[h.partition]) {
+		local, err = memory{s, h}.newCore(plan, position, incarnation)
+	} else {
+		local, err = primcast.New(cfg)
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	cfg.Amnesiac, cfg.Overlap = false, false // the order between partitions is always synced, and states nothing before

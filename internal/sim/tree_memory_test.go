@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -148,6 +149,9 @@ func (n *treeNode) cores(cfg primcast.Config, g *treeGroup, groups []multicast.G
 		if err := order.Replay(own, cross, record); err != nil {
 			return err
 		}
+	}
+	if at, lacks := own.Lacks(); lacks {
+		return fmt.Errorf("the log has no deliveries up to %v any more, and the store is at %v", at, ownAt)
 	}
 	n.endpoint = r.memory.net.Node(fabric.NodeID(cfg.Self))
 	for _, region := range own.Regions() {

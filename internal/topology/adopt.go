@@ -16,6 +16,11 @@ func (s *Spec) Adopt(was Spec) error {
 	now.Replaced, now.StorageChanges, now.Revoked, now.Restored = was.Replaced, was.StorageChanges, was.Revoked, was.Restored
 	was.Objects = was.Objects.Reached(now.Objects)
 	was.Addresses = now.Addresses
+	if before, after := was.Multicast.OrDefaults(), now.Multicast.OrDefaults(); before != after {
+		return fmt.Errorf("multicast: the cluster was made with local: %s, fabric: %s, and the file says local: %s, fabric: %s: a cluster keeps its choice: restore it in the file",
+			before.Local, before.Fabric, after.Local, after.Fabric)
+	}
+	now.Multicast = was.Multicast
 	same := func(s Spec) Spec {
 		s.Partitions, s.GlobalPartitions = max(1, s.Partitions), max(1, s.GlobalPartitions)
 		return s

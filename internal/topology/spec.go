@@ -39,6 +39,8 @@ type Spec struct {
 	Copies int `yaml:"copies"`
 	// Objects puts the blocks into object storage instead of the servers' disks. Nil: on the servers' disks.
 	Objects *Objects `yaml:"objects,omitempty"`
+	// Multicast selects the orders of partitions. The cluster keeps it.
+	Multicast Multicast `yaml:"multicast,omitempty"`
 	// Created is the time of birth of the cluster: the time of its first directories.
 	Created time.Time `yaml:"created,omitempty"`
 	// Restored is the backup that the cluster was restored from: written by the program, not by people.
@@ -79,7 +81,7 @@ func DefaultSpec() Spec {
 func ParseSpec(text []byte) (Spec, error) {
 	s := DefaultSpec()
 	if err := Decode(text, &s); err != nil {
-		return Spec{}, fmt.Errorf("%w (known keys: name, regions, datacenters, replicas, partitions, global_partitions, copies, objects, created, replaced, added_partitions, storage_changes, addresses, owner)", err)
+		return Spec{}, fmt.Errorf("%w (known keys: name, regions, datacenters, replicas, partitions, global_partitions, copies, objects, multicast, created, replaced, added_partitions, storage_changes, addresses, owner)", err)
 	}
 	return s, s.Validate()
 }
@@ -162,7 +164,7 @@ func (s *Spec) Plan() (*Cluster, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{Regions: s.Regions, Copies: s.Copies, Created: s.Created, Owner: s.Owner, Replaced: s.Replaced, Objects: s.Objects}
+	c := &Cluster{Regions: s.Regions, Copies: s.Copies, Created: s.Created, Owner: s.Owner, Replaced: s.Replaced, Objects: s.Objects, Multicast: s.Multicast}
 	next := multicast.ProcessID(1)
 	take := func() multicast.ProcessID { next++; return next - 1 }
 	for _, r := range s.Regions {

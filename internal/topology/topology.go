@@ -103,6 +103,7 @@ type Cluster struct {
 	StorageChanges []StorageChange
 	Copies         int       // of a block in a region
 	Objects        *Objects  // the place of the blocks; nil: on the servers
+	Multicast      Multicast // the orders of partitions
 	Created        time.Time // the times of the first directories; zero: 1970
 	Owner          Owner     // of the first directories
 }

@@ -54,6 +54,13 @@
 //   - gRPC, for servers and clients of earlier versions: one connection, with one stream for the packets of
 //     links. A client tries the framed protocol again after a minute with a server that speaks only gRPC.
 //
+// # Streams
+//
+// A server can turn a framed connection that it has opened into a stream of bytes between a process of its
+// own and one of the peer (Streams): the connection carries no messages any more. The peer admits servers
+// only. Expiry and revocation of certificates end a stream like any connection. Nothing pings: the processes
+// notice a silent peer themselves.
+//
 // A process may move to another server: a Server calls Config.Resolve periodically, and its links follow.
 //
 // # Shared memory

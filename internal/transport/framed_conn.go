@@ -51,6 +51,7 @@ type framedConn struct {
 	busy    bool            // a goroutine writes
 	queue   []byte          // small messages that wait
 	waiting []chan struct{} // writers of other messages, the oldest first
+	raw     bool            // it is a stream: no messages are written any more
 
 	keeper keeper
 }
@@ -84,6 +85,14 @@ func (c *framedConn) tick() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended.Err() != nil {
+		return
+	}
+	if c.raw {
+		if err := c.revoked(); err != nil {
+			go c.fail(err)
+			return
+		}
+		k.timer.Reset(probeTime)
 		return
 	}
 	reads, writes := c.meter.reads.Load(), c.meter.writes.Load()
@@ -392,6 +401,10 @@ func (c *framedConn) skip(h head) error {
 
 // bye sends the peer the reason for the end of the connection, if the peer listens, and ends the connection.
 func (c *framedConn) bye(why error) {
+	if c.isRaw() {
+		c.fail(why)
+		return
+	}
 	_ = c.SetWriteDeadline(time.Now().Add(byeTime))
 	_ = c.send(c.ended, textMessage(kindBye, 0, why.Error()), nil)
 	c.flush()

@@ -193,6 +193,8 @@ func (s *session) read() error {
 			s.withdraw(h.call)
 		case kindPackets:
 			err = s.packets(h)
+		case kindStream:
+			err = s.stream(h)
 		default:
 			err = fmt.Errorf("%w: a caller sends a message of kind %d", errFormat, h.kind)
 		}

@@ -38,7 +38,8 @@ const (
 	kindPackets                 // packets of links
 	kindPing
 	kindPong
-	kindBye // the connection ends: the reason
+	kindBye    // the connection ends: the reason
+	kindStream // two processes: the connection is a stream of bytes between them from now on
 )
 
 // maxTime is the longest time limit that a call carries. A caller that waits longer has no limit.
@@ -57,6 +58,8 @@ func (k kind) maxBody() int {
 		return 0
 	case kindPackets:
 		return maxMessage
+	case kindStream:
+		return 2 * binary.MaxVarintLen32
 	}
 	return -1
 }

@@ -114,12 +114,14 @@ type pool struct {
 	cfg Config
 	log *slog.Logger
 	provider
+	framed *framedProvider // part of provider; nil: none
 }
 
 func newPool(cfg Config) *pool {
 	p := &pool{cfg: cfg, log: cfg.Logger}
 	if slices.Contains(cfg.protocols, framedProtocol) {
-		p.provider = newEither(cfg)
+		both := newEither(cfg)
+		p.provider, p.framed = both, both.framed.(*framedProvider)
 	} else {
 		p.provider = newGRPCProvider(cfg)
 	}

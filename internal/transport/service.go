@@ -21,6 +21,7 @@ type service struct {
 	handler Handler // nil until it serves
 	forgets bool    // the handler keeps neither requests nor replies
 	later   Asynchronous
+	streams StreamHandler // nil: none
 	closed  bool
 	running sync.WaitGroup // handlers; grows only while not closed
 }
@@ -63,6 +64,23 @@ func (s *service) ServeLater(a Asynchronous) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.later = a
+}
+
+// ServeStreams is Streams.ServeStreams.
+func (s *service) ServeStreams(h StreamHandler) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.streams = h
+}
+
+// streamHandler returns the handler of streams; nil: there is none.
+func (s *service) streamHandler() StreamHandler {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	return s.streams
 }
 
 // asynchronous returns the Asynchronous of the process, nil if there is none or the process does not serve.

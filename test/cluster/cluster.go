@@ -28,6 +28,7 @@ type Config struct {
 	Copies      int
 	Durability  string   // empty: os, because tests of many clusters share one disk
 	Fabric      string   // empty: auto
+	LocalOrder  string   // empty: primcast
 	Objects     string   // key of the cluster file, in YAML; empty: blocks are on the servers' disks
 	Lab         *wan.Lab // with a host for each server, of the same name, and the hosts of Mounts; nil: loopback
 	Profiled    bool     // servers and mounts serve Go's profiler, see Process.Profile
@@ -188,6 +189,9 @@ func (c *Cluster) init(ctx context.Context) error {
 		"init", "--name", "test", "--regions", strings.Join(regions, ","), "--etcd", "http://" + c.addresses["etcd"], "--data-dir", c.path("data"),
 		"--datacenters", fmt.Sprint(c.cfg.Datacenters), "--replicas", fmt.Sprint(c.cfg.Replicas), "--copies", fmt.Sprint(c.cfg.Copies),
 		"--partitions", fmt.Sprint(max(1, c.cfg.Partitions)),
+	}
+	if c.cfg.LocalOrder != "" {
+		args = append(args, "--local-order", c.cfg.LocalOrder)
 	}
 	for _, name := range c.Names() {
 		address, err := c.port(name, 7420)

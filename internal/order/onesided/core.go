@@ -131,8 +131,14 @@ func (c *Core) Checkpoint() []byte { return c.core.Checkpoint() }
 // Leads implements order.Core.
 func (c *Core) Leads() bool { return !c.retired && c.core.Leads() }
 
-// Amnesiac reports whether this process has lost its memory, and is without a vote until it has caught up.
+// Amnesiac implements order.Recovered.
 func (c *Core) Amnesiac() bool { return c.core.Amnesiac() }
+
+// Lacks implements order.Recovered.
+func (c *Core) Lacks() (at multicast.ClassPosition, lacks bool) {
+	at.Position, lacks = c.core.Lacks()
+	return at, lacks
+}
 
 // Members implements order.Core.
 func (c *Core) Members(g multicast.GroupID) []multicast.ProcessID {

@@ -15,7 +15,7 @@ import (
 )
 
 var _ interface {
-	order.Core
+	order.Recovered
 	order.OneSided
 } = (*Core)(nil)
 

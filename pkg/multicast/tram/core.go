@@ -211,6 +211,12 @@ func (c *Core) Leads() bool { return c.role == leader }
 // Amnesiac reports whether this process has lost its memory, and is without a vote until it has caught up.
 func (c *durable) Amnesiac() bool { return c.lost }
 
+// Lacks returns, after the replay, a place up to which the state machine must hold the deliveries, since the
+// log does not have them any more, and does not (Config.Delivered); false: there is none.
+func (c *durable) Lacks() (at multicast.Position, lacks bool) {
+	return multicast.Position{Final: multicast.Timestamp(c.ledger.gone)}, c.skip < c.ledger.gone
+}
+
 // Life is the number of this life; of a core with Config.Successive it counts once the log is replayed.
 func (c *site) Life() uint32 { return c.cfg.Life }
 

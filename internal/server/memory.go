@@ -1,0 +1,114 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/order/onesided"
+	"github.com/globalfs/globalfs/internal/pause"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/internal/wal"
+	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/soft"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// A partition whose order is TRAM's works in one-sided memory (package fabric). The memory of a replica lives
+// as long as its driver: a replica that restarts has a new one, and its peers connect again. The operations
+// travel on streams of the transport, on which both servers have proven their identity by TLS. A peer is
+// admitted as a process only if the cluster places that process, as a replica of the same partition, on the
+// peer's server: no client and no other server can write there.
+//
+// TRAM syncs the log in each step that has records, with durability os, too. So a loss of power takes none of
+// its promises; a replica that is marked as amnesiac (amnesia.go) has no vote all the same until it has
+// caught up.
+
+// dialRest is the time after a failed attempt to connect to a peer.
+const dialRest = 50 * time.Millisecond
+
+// errStranger is the error for a peer that may not write to the memory of a replica.
+var errStranger = errors.New("the cluster places no such replica of the partition on that server")
+
+// memory is the one-sided memory of a replica on a server.
+type memory struct {
+	*Server
+	hosted *hosted
+}
+
+// newCore makes the order of the partition in the memory.
+func (s memory) newCore(plan *topology.Cluster, delivered multicast.Position, incarnation uint64) (*onesided.Core, error) {
+	h := s.hosted
+	if s.cfg.Durability == wal.Memory {
+		return nil, errors.New("multicast: local: tram needs durability os or sync: a replica that restarts would have lost its promises")
+	}
+	p := &plan.Partitions[h.partition]
+	return onesided.New(onesided.Config{
+		Self: h.process, Group: p.Group(), Replaced: plan.Replacements(p), Delivered: delivered, Amnesiac: h.marked, Seed: incarnation,
+	})
+}
+
+// open opens the memory for a core, and takes operations of the other replicas from now on.
+func (s memory) open(core *onesided.Core, way transport.Way) error {
+	h := s.hosted
+	streams, ok := h.endpoint.(transport.Streams)
+	if !ok {
+		return errors.New("multicast: local: tram needs servers in processes of their own: the network of this one carries no operations on memory")
+	}
+	endpoint, err := soft.New(soft.Config{Self: fabric.NodeID(h.process), Dial: func(ctx context.Context, peer fabric.NodeID) (net.Conn, error) {
+		stream, err := streams.Stream(ctx, multicast.ProcessID(peer), way)
+		if err != nil {
+			_ = pause.For(ctx, dialRest) // the caller has ctx, too
+		}
+		return stream, err
+	}})
+	if err != nil {
+		return err
+	}
+	h.memory = endpoint
+	for _, region := range core.Regions() {
+		m, err := endpoint.Register(region.ID, region.Size)
+		if err != nil {
+			return err
+		}
+		core.Attach(region.ID, m)
+	}
+	streams.ServeStreams(func(from multicast.ProcessID, peer *identity.Identity, stream net.Conn) {
+		err := s.admit(from, peer)
+		if err == nil {
+			err = endpoint.Serve(fabric.NodeID(from), stream)
+		}
+		_ = stream.Close() // the peer connects again
+		if err != nil {
+			s.cfg.Logger.Debug("operations on the memory of a replica end",
+				"server", s.cfg.Name, "partition", h.partition, "process", h.process, "from", from, "error", err)
+		}
+	})
+	return nil
+}
+
+// admit returns the reason why a peer may not act for a process on the memory, or nil.
+func (s memory) admit(from multicast.ProcessID, peer *identity.Identity) error {
+	replicas := s.plan.Load().Partitions[s.hosted.partition].Replicas
+	i := slices.IndexFunc(replicas, func(r topology.Replica) bool { return r.Process == from })
+	if i < 0 || peer != nil && (peer.Role != identity.Server || peer.Name != replicas[i].Server) {
+		return fmt.Errorf("process %d of %v: %w", from, peer, errStranger)
+	}
+	return nil
+}
+
+// wayOf returns the connections that carry the operations.
+func wayOf(f topology.MemoryFabric) transport.Way {
+	switch f {
+	case topology.MemoryShm:
+		return transport.SharedWay
+	case topology.MemorySoft:
+		return transport.TCPWay
+	}
+	return transport.AnyWay
+}

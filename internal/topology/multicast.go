@@ -1,0 +1,89 @@
+package topology
+
+import (
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Multicast selects the orders of partitions. A cluster keeps its choice.
+type Multicast struct {
+	// Local orders each partition with all replicas in one region. Empty: LocalPrimCast.
+	Local LocalOrder `yaml:"local,omitempty"`
+	// Fabric carries the operations of LocalTRAM. Empty: MemoryAuto.
+	Fabric MemoryFabric `yaml:"fabric,omitempty"`
+}
+
+// OrDefaults replaces empty values.
+func (m Multicast) OrDefaults() Multicast {
+	if m.Local == "" {
+		m.Local = LocalPrimCast
+	}
+	if m.Fabric == "" {
+		m.Fabric = MemoryAuto
+	}
+	return m
+}
+
+// LocalOrder is the protocol that orders a partition of a region.
+type LocalOrder string
+
+// The values of LocalOrder.
+const (
+	LocalPrimCast LocalOrder = "primcast"
+	LocalTRAM     LocalOrder = "tram" // in one-sided memory
+)
+
+// MemoryFabric selects the connections that carry operations on one-sided memory.
+type MemoryFabric string
+
+// The values of MemoryFabric.
+const (
+	MemoryAuto MemoryFabric = "auto" // shared memory between processes of one host, and TCP otherwise
+	MemoryShm  MemoryFabric = "shm"  // shared memory only
+	MemorySoft MemoryFabric = "soft" // TCP only
+)
+
+// Set implements pflag.Value.
+func (l *LocalOrder) Set(text string) error {
+	if v := LocalOrder(text); v == LocalPrimCast || v == LocalTRAM {
+		*l = v
+		return nil
+	}
+	return fmt.Errorf("%q: give primcast or tram", text)
+}
+
+// String implements pflag.Value.
+func (l *LocalOrder) String() string { return string(*l) }
+
+// Type implements pflag.Value.
+func (*LocalOrder) Type() string { return "ORDER" }
+
+// UnmarshalYAML implements yaml.Unmarshaler. The error names the line.
+func (l *LocalOrder) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind != yaml.ScalarNode {
+		return fmt.Errorf("line %d: multicast: local: give primcast or tram", node.Line)
+	}
+	if err := l.Set(node.Value); err != nil {
+		return fmt.Errorf("line %d: multicast: local: %w", node.Line, err)
+	}
+	return nil
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler. The error names the line.
+func (f *MemoryFabric) UnmarshalYAML(node *yaml.Node) error {
+	const remedy = "give auto (shared memory between processes of one host, TCP otherwise), shm or soft (TCP)"
+	switch v := MemoryFabric(node.Value); {
+	case node.Kind == yaml.ScalarNode && (v == MemoryAuto || v == MemoryShm || v == MemorySoft):
+		*f = v
+		return nil
+	case node.Kind == yaml.ScalarNode:
+		return fmt.Errorf("line %d: multicast: fabric: %q: %s", node.Line, node.Value, remedy)
+	}
+	return fmt.Errorf("line %d: multicast: fabric: %s", node.Line, remedy)
+}
+
+// InMemory reports whether a partition is ordered in one-sided memory: its replicas are in one region.
+func (c *Cluster) InMemory(p *Partition) bool {
+	return c.Multicast.Local == LocalTRAM && (p.Region != "" || len(c.Regions) == 1)
+}
