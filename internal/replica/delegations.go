@@ -51,7 +51,7 @@ func loadDelegations(r *Replica) (delegations, error) {
 	t, err := delegation.Load(r.keys)
 	return delegations{
 		Table: t, partition: r.cfg.Partition, machine: r.machine, orders: r.orders, now: &r.now, recalled: map[posix.Ino]time.Duration{}, read: map[posix.Ino]uint64{},
-		budget: recallBudget{used: map[string]time.Duration{}},
+		budget: recallBudget{used: map[string]time.Duration{}, away: map[posix.Ino]away{}},
 	}, err
 }
 
@@ -158,6 +158,7 @@ func (d *delegations) answer(c *meta.Command) (r meta.Result) {
 		return r
 	}
 	d.Worked(c.Ino, c.Time)
+	d.budget.heldAgain(c.Ino, d.now.Mono)
 	r = d.machine.Query(&meta.Command{Op: meta.OpGetAttr, Ino: c.Ino})
 	r.Data = varint.AppendInt(nil, int64(c.Time))
 	if d.Spare(c.Session) < delegation.SpansPerGrant/2 {

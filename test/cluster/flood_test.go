@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -29,6 +30,7 @@ import (
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
@@ -74,9 +76,13 @@ func TestAFlood(t *testing.T) {
 			require.NoError(t, attacker.Process.Signal(syscall.SIGCONT))
 		}
 		time.Sleep(time.Second)
-		profiled := profileServers(t, c)
-		attacked = append(attacked, work(t, mine, floodPhase)...)
+		profiled, before := profileServers(t, c), holdingOf(t, c, mine)
+		took := work(t, mine, floodPhase)
+		attacked = append(attacked, took...)
 		profiled()
+		after := holdingOf(t, c, mine)
+		fmt.Printf("attacked for %v: %d files made and removed, %d changes in the log of the mount, %d recalls\n",
+			floodPhase, len(took), after.Logged-before.Logged, after.Recalls-before.Recalls)
 		require.NoError(t, attacker.Process.Signal(syscall.SIGSTOP), "it has ended: %s", out)
 	}
 	require.NoError(t, attacker.Process.Kill())
@@ -93,6 +99,18 @@ func TestAFlood(t *testing.T) {
 	}
 	require.Less(t, at(attacked, 0.5), 2*at(quiet, 0.5))
 	require.Less(t, at(attacked, 0.9), 2*at(quiet, 0.9))
+}
+
+// holdingOf returns the counts of the mount of a directory; zero with --delegate=none.
+func holdingOf(t *testing.T, c *Cluster, dir string) client.Holding {
+	out, err := c.Run(t.Context(), "info", "-o", "json", dir)
+	require.NoError(t, err)
+	var all []mount.Info
+	require.NoError(t, json.Unmarshal([]byte(out), &all), out)
+	if all[0].Holding == nil {
+		return client.Holding{}
+	}
+	return *all[0].Holding
 }
 
 // profileServers writes CPU profiles of the servers, with -flood.profile. The caller calls wait at the end.
