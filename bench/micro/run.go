@@ -20,6 +20,8 @@ type Report struct {
 	// Measured and Modelled are the costs of processes and of this model.
 	Measured []Cost `json:"measured_costs"`
 	Modelled []Cost `json:"modelled_costs"`
+	// Processes are points of Scale on processes.
+	Processes []Real `json:"processes"`
 }
 
 // Scale is a local operation in a number of regions.
@@ -102,7 +104,7 @@ func (c *Config) shards(ctx context.Context, r *Report) error {
 
 // costs compares the costs of the model with those of processes.
 func (c *Config) costs(ctx context.Context, r *Report) error {
-	r.Measured = Measured()
+	r.Measured, r.Processes = Measured(), Processes()
 	for _, m := range r.Measured {
 		c.say(fmt.Sprintf("cost of %s, %d clients", m.Operation, m.Clients))
 		p, err := c.some(&load{operation: m.Operation, regions: c.Regions[:1]}, m.Clients)

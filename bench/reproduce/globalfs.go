@@ -99,6 +99,12 @@ func (j *job) regions(r *micro.Report) {
 	}
 	j.check("Figure 3.6, throughput", "local work scales almost perfectly; creations fall to 0.8 with 9 regions. Goal: 0.98", least >= goal,
 		"The least of all operations and numbers of regions.", "at least %.3f of a region alone, with up to %d regions", least, regions)
+	part := 1e9 // of processes
+	for i := 1; i < len(r.Processes); i += 2 {
+		part = min(part, r.Processes[i].PerSecond/r.Processes[i-1].PerSecond)
+	}
+	j.check("Figure 3.6, 1 and 2 regions on processes", "local work scales almost perfectly; creations fall to 0.8 with 9 regions", part >= 0.8,
+		"The machine was loaded.", "beside a second region without load at least %.2f of a region alone (a loaded machine of two cores, no distance)", part)
 	j.check("Figure 3.6, latency of reads", "more regions do not change it", reads < 1.1, "", "95th percentile: at most %.2f times that of a region alone", reads)
 	if j.Quick {
 		return
