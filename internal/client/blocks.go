@@ -91,13 +91,12 @@ func (b *Blocks) put(ctx context.Context, x block.Block) error {
 	return b.persist(ctx, func() error { return store.Put(ctx, x) })
 }
 
-// persist calls try. If the client is hard, or answers writes before their order (Config.Delegate), persist
-// repeats the call as long as it fails for a temporary reason: a server that starts again soon loses no
-// content that was answered.
+// persist calls try, and repeats the call as long as it fails for a temporary reason and ctx lasts: a server
+// that starts again soon makes no write fail.
 func (b *Blocks) persist(ctx context.Context, try func() error) error {
 	for wait := firstPause; ; wait = min(2*wait, maxPause) {
 		err := try()
-		if err == nil || !b.cfg.Hard && !b.cfg.Delegate || isFinal(err) {
+		if err == nil || isFinal(err) {
 			return err
 		}
 		b.notices.Rarely("storage", "storage servers do not answer: trying on; check that they run and can be reached", "error", err)

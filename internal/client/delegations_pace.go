@@ -12,7 +12,7 @@ const (
 	// have more than fewOps operations, the time grows up to maxBatchDelay: an ordered command costs as much
 	// as tens of operations in it.
 	batchDelay    = 5 * time.Millisecond
-	maxBatchDelay = 40 * time.Millisecond
+	maxBatchDelay = 20 * time.Millisecond
 	fewOps        = 2
 	// countEvery is the number of operations after which is looked whether they are enough for a batch.
 	countEvery = 32

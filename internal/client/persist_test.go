@@ -90,8 +90,8 @@ func TestPersistSyncsBlocks(t *testing.T) {
 		require.NoError(t, c.Persist(t.Context(), f))
 		require.Zero(t, s.syncs.Load())
 		write(t, c, f, 0, make([]byte, 10<<10))
-		s.err = block.ErrUnavailable
-		require.Equal(t, posix.EIO, c.Persist(t.Context(), f))
+		s.err = block.ErrNoSpace
+		require.Equal(t, posix.ENOSPC, c.Persist(t.Context(), f))
 		s.err = nil
 		require.NoError(t, c.Persist(t.Context(), f))
 		require.EqualValues(t, 2, s.syncs.Load())

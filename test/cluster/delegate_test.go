@@ -53,6 +53,10 @@ func TestDelegate(t *testing.T) {
 
 	fill(t, filepath.Join(dir, "t", "d"), 50)
 	require.Positive(t, holding(t, dir).Directories)
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join(other, "t", "d"))
+		return err == nil
+	}, 30*time.Second, 10*time.Millisecond, "the other mount sees the ordered state")
 	require.NoError(t, os.WriteFile(filepath.Join(other, "t", "d", "foreign"), []byte("x"), 0o644), "it waits until the holder returns the directory")
 	require.Positive(t, holding(t, dir).Recalls)
 	require.Eventually(t, func() bool {

@@ -42,9 +42,7 @@ func (w *tramWork) run(worker int) {
 		default:
 		}
 		name := fmt.Sprintf("f-%d-%d", worker, n)
-		// No blocks: a put may fail while servers die one after the other. The longest entries have two pieces.
-		content := strings.Repeat(name+" ", 1+n%40*50)
-		content = content[:min(len(content), 4<<10)]
+		content := strings.Repeat(name+" ", 1+n%40*50) // the longest entries have several pieces
 		err := os.WriteFile(filepath.Join(w.dir, name+"-"), []byte(content), 0o644)
 		if err == nil {
 			err = os.Rename(filepath.Join(w.dir, name+"-"), filepath.Join(w.dir, name))
@@ -113,12 +111,17 @@ func tramCluster(t *testing.T, durability string) (*Cluster, *tramWork) {
 	return c, w
 }
 
-// finish ends the work. Another mount must see the same files.
+// finish ends the work. Another mount must see the same files after a token of the first one: its replica may
+// have started just before.
 func (w *tramWork) finish(t *testing.T, c *Cluster) {
 	t.Helper()
 	w.end(t)
 	other, err := c.Mount(t.Context(), "west", "", filepath.Join(t.TempDir(), "other"))
 	require.NoError(t, err)
+	code, token := c.ranAs(t, "globalfs", "token", w.dir)
+	require.Zero(t, code, token)
+	code, said := c.ranAs(t, "globalfs", "wait", strings.TrimSpace(token), other.Dir)
+	require.Zero(t, code, said)
 	w.compare(t, filepath.Join(other.Dir, "west", "work"))
 }
 
