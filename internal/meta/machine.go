@@ -201,7 +201,7 @@ func (m *Machine) apply(c *Command, counter uint64) Result {
 	return failed(posix.EINVAL)
 }
 
-// Query answers a query, which has been through DecodeCommand.
+// Query answers a query. c is a result of DecodeCommand, which has checked it.
 func (m *Machine) Query(c *Command) Result {
 	if code := c.bind(); code != posix.OK {
 		return failed(code)

@@ -56,7 +56,8 @@ func RefusedQuery(m *Machine, c *Command) posix.Code {
 	return posix.OK
 }
 
-// refusedBy checks an inode. One that is not here refuses nothing.
+// refusedBy gives may the attributes of an inode, and returns the code of may. If the inode is not in this
+// partition, refusedBy refuses nothing.
 func refusedBy(m *Machine, ino posix.Ino, may func(*posix.Attr) posix.Code) posix.Code {
 	n, code := m.inode(ino)
 	if code != posix.OK {
@@ -65,7 +66,8 @@ func refusedBy(m *Machine, ino posix.Ino, may func(*posix.Attr) posix.Code) posi
 	return may(&n.Attr)
 }
 
-// mayFind checks that a name in a directory may be looked up, and mayList that all may be listed.
+// mayFind checks that the user may look up a name in a directory. mayList checks that the user may list all
+// names of a directory.
 func (c *Command) mayFind(dir *posix.Attr) posix.Code { return c.admits(dir, posix.Execute) }
 func (c *Command) mayList(dir *posix.Attr) posix.Code { return c.admits(dir, posix.Read) }
 

@@ -66,7 +66,7 @@ func TestHardMount(t *testing.T) {
 	require.Equal(t, "xy\n", m.read(t, "f"))
 }
 
-// umount -f ends a mount without a cluster, with all waiting programs.
+// umount -f ends a mount while no server answers, and ends the requests of all programs that wait.
 func TestForcedUnmount(t *testing.T) {
 	for name, x := range map[string]struct{ hard, sync bool }{"soft": {false, true}, "hard": {true, true}, "content is kept": {false, false}} {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,8 @@ type below struct {
 	target uint16
 }
 
-// run walks.
+// run moves the inodes of the subtree to their targets. The top directory is the first. Then come the entries
+// of each directory, page by page. run walks the directories of a page before it reads the next page.
 func (w *walk) run(ctx context.Context) error {
 	top := level{dir: w.task.Dir, target: w.task.Target, rule: w.placements[w.task.Dir].Rule}
 	if !isRoot(top.dir) {

@@ -60,7 +60,8 @@ func (e *grpcEndpoint) Stream(ctx context.Context, to multicast.ProcessID, way W
 	return opened, nil
 }
 
-// stream opens a connection for a stream.
+// stream opens a connection for a stream to a server. With SharedWay, a connection without shared memory is
+// an error.
 func (p *framedProvider) stream(ctx context.Context, address string, way Way) (*caller, error) {
 	if way == TCPWay {
 		return p.connectTo(ctx, address)

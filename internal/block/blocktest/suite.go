@@ -68,7 +68,7 @@ func testPutGet(t *testing.T, s block.Store) {
 	}
 }
 
-// RequireBlock fails unless s has the block.
+// RequireBlock fails the test unless s returns data as the content of block id.
 func RequireBlock(t testing.TB, s block.Store, id block.ID, data []byte) {
 	t.Helper()
 	got, err := s.Get(t.Context(), id, nil)

@@ -44,7 +44,7 @@ func (o *order) Members(g multicast.GroupID) []multicast.ProcessID {
 	return o.member.network.Plan.Groups()[g].Members
 }
 
-// errNoLog is returned to a caller that would restart or replace a member: it keeps no log.
+// errNoLog is the error of Replay and Adopt: an order has no log, so no test can restart or replace a member.
 var errNoLog = errors.New("a member of a list keeps no log")
 
 // Replay implements multicast.Core.

@@ -21,12 +21,13 @@ func (r *Router) Update(ctx context.Context, cmd *meta.Command, to Target) (Answ
 	return a, r.Outcome(err)
 }
 
-// Build makes the command of an update for partition at, the believed partition of its inode. session binds
-// the command to a session; 0: to none (Target.Under).
+// Build makes the command of an update. at is the partition in which the client expects the inode of the
+// command. session is the number of the only session under which the command is valid (Target.Under); 0: each
+// session of the client will do.
 type Build func(at uint16) (cmd *meta.Command, session uint64, err error)
 
-// UpdateBuilt is Update of a command to an inode that depends on the partition of the inode. It returns an
-// error of build unchanged.
+// UpdateBuilt is Update for a command that depends on the partition of its inode. build makes the command
+// again for each try. UpdateBuilt returns an error of build unchanged.
 func (r *Router) UpdateBuilt(ctx context.Context, ino posix.Ino, build Build) (Answer, error) {
 	ctx, cancel := r.Operation(ctx)
 	defer cancel()
