@@ -191,23 +191,26 @@ func TestStorageErrors(t *testing.T) {
 		c := n.Client(t, west)
 		f := create(t, c, posix.Root, "f").Ino
 		write(t, c, f, 0, make([]byte, 8192))
-		for failure, want := range map[error]posix.Code{
-			block.ErrNoSpace: posix.ENOSPC, block.ErrUnavailable: posix.ETIMEDOUT, fmt.Errorf("disk: %w", block.ErrCorrupt): posix.EIO,
+		for _, x := range []struct {
+			failure error
+			want    posix.Code
+		}{
+			{block.ErrNoSpace, posix.ENOSPC}, {fmt.Errorf("disk: %w", block.ErrCorrupt), posix.EIO}, {block.ErrUnavailable, posix.ETIMEDOUT},
 		} {
 			before, err := c.GetAttr(t.Context(), f)
 			require.NoError(t, err)
-			n.Blocks.Fail(failure)
+			n.Blocks.Fail(x.failure)
 			ordered := n.Ordered(0)
 			_, err = c.Write(t.Context(), root, client.Write{Ino: f, Data: make([]byte, 8192)})
-			require.Equal(t, want, err)
-			if want != posix.ETIMEDOUT { // otherwise sessions were renewed meanwhile
+			require.Equal(t, x.want, err)
+			if x.want != posix.ETIMEDOUT { // otherwise sessions were renewed meanwhile
 				require.Equal(t, ordered, n.Ordered(0), "nothing is multicast before the blocks are there")
 			}
 			after, err := c.GetAttr(t.Context(), f)
 			require.NoError(t, err)
 			require.Equal(t, before, after)
 			_, err = c.Read(t.Context(), f, make([]byte, 10), 0)
-			require.Equal(t, want, err)
+			require.Equal(t, x.want, err)
 		}
 	})
 }

@@ -172,6 +172,9 @@ func (f *File) Validate() error {
 	case f.Clients.InodeTickets != rightsRequired && f.Clients.InodeTickets != rightsOptional:
 		return fmt.Errorf("clients: inode_tickets: %q: give required, or optional while mounts of older versions with bound certificates are in use", f.Clients.InodeTickets)
 	}
+	if f.Multicast.Fabric == topology.MemoryShm && f.Certificates == "" {
+		return errors.New("multicast: fabric: shm: it needs certificates: processes share memory only after they have proven their identity")
+	}
 	if d, err := f.durability(); err != nil {
 		return err
 	} else if d == wal.Memory && f.Multicast.Local == topology.LocalTRAM {

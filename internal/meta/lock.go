@@ -3,6 +3,7 @@ package meta
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -99,29 +100,53 @@ func (m *Machine) fileLocked(c *Command) Result {
 // wantedLock gives the lock that a command asks for. A length of 0 means everything that follows, as in
 // fcntl.
 func (m *Machine) wantedLock(c *Command) (FileLock, posix.Code) {
-	l := FileLock{
-		Session: c.Session, Owner: c.Owner, PID: c.PID,
-		Flock: c.Flags&LockFlock != 0, Write: c.Flags&LockWrite != 0,
-		Start: c.Offset, End: lastByte,
-	}
+	l := lockOf(c)
 	if c.Ino.Partition() != m.cfg.Partition || c.Ino.Counter() == 0 || c.Ino.Counter() > m.state.last {
 		return l, posix.ESTALE
 	}
 	if code := m.mayLock(c); code != posix.OK {
 		return l, code
 	}
-	if l.Flock {
-		l.Start = 0
-		return l, posix.OK
-	}
-	if l.Start > lastByte || c.Length > lastByte-l.Start+1 {
+	if !l.Flock && (l.Start > lastByte || c.Length > lastByte-l.Start+1) {
 		return l, posix.EINVAL
-	}
-	if c.Length > 0 {
-		l.End = l.Start + c.Length - 1
 	}
 	return l, posix.OK
 }
+
+// lockOf returns the lock that a command names, with the range unchecked.
+func lockOf(c *Command) FileLock {
+	l := FileLock{
+		Session: c.Session, Owner: c.Owner, PID: c.PID,
+		Flock: c.Flags&LockFlock != 0, Write: c.Flags&LockWrite != 0,
+		End: lastByte,
+	}
+	if !l.Flock {
+		l.Start = c.Offset
+		if c.Length > 0 {
+			l.End = l.Start + c.Length - 1
+		}
+	}
+	return l
+}
+
+// LockTable is a copy of the locks on an inode, to judge many requests for locks.
+type LockTable struct{ held []FileLock }
+
+// LocksOn returns the locks on an inode.
+func LocksOn(m *Machine, ino posix.Ino) *LockTable {
+	return &LockTable{append(m.fileLocks(ino, false), m.fileLocks(ino, true)...)}
+}
+
+// Conflicts reports whether a lock in the table conflicts with the lock that a command requests.
+func (t *LockTable) Conflicts(c *Command) bool {
+	want := lockOf(c)
+	return slices.ContainsFunc(t.held, func(l FileLock) bool {
+		return l.Flock == want.Flock && !l.sameOwner(&want) && l.conflicts(&want)
+	})
+}
+
+// Add adds the lock that a command requests.
+func (t *LockTable) Add(c *Command) { t.held = append(t.held, lockOf(c)) }
 
 func (l *FileLock) sameOwner(other *FileLock) bool {
 	return l.Session == other.Session && l.Owner == other.Owner

@@ -28,9 +28,10 @@ func fateOf(tid uint32) fate {
 		return unknown
 	}
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", tid))
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && unix.Kill(int(tid), 0) == unix.ESRCH: // it is not only hidden
 		return doomed
-	} else if err != nil {
+	case err != nil:
 		return unknown
 	}
 	defer func() { _ = f.Close() }()

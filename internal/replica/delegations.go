@@ -1,8 +1,10 @@
 package replica
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -44,13 +46,14 @@ type delegations struct {
 	// read has the objects of linearizable queries whose directories the next step recalls, with the sessions
 	// of the readers; 0: a bound client.
 	read   map[posix.Ino]uint64
+	asked  map[posix.Ino]multicast.MessageID // recalls of these that were proposed and are not executed
 	budget recallBudget
 }
 
 func loadDelegations(r *Replica) (delegations, error) {
 	t, err := delegation.Load(r.keys)
 	return delegations{
-		Table: t, partition: r.cfg.Partition, machine: r.machine, orders: r.orders, now: &r.now, recalled: map[posix.Ino]time.Duration{}, read: map[posix.Ino]uint64{},
+		Table: t, partition: r.cfg.Partition, machine: r.machine, orders: r.orders, now: &r.now, recalled: map[posix.Ino]time.Duration{}, read: map[posix.Ino]uint64{}, asked: map[posix.Ino]multicast.MessageID{},
 		budget: recallBudget{used: map[string]time.Duration{}, away: map[posix.Ino]away{}},
 	}, err
 }
@@ -193,22 +196,29 @@ func (d *delegations) hides(q *ask.Request, c *meta.Command, from *ask.Client) b
 	if len(read) == 0 || meta.RefusedQuery(d.machine, c) != posix.OK {
 		return false
 	}
-	by := q.Session
-	if from.Bounds() != nil {
-		by = 0
-	}
-	for _, o := range read {
-		if _, due := d.read[o.Ino]; !due && !d.Awaits([]meta.Object{o}) && d.mayRecall([]meta.Object{o}, from) {
+	due := slices.DeleteFunc(read, func(o meta.Object) bool {
+		_, read := d.read[o.Ino]
+		return read || d.orders.Pending(d.asked[o.Ino]) || d.Awaits([]meta.Object{o})
+	})
+	if len(due) > 0 && d.mayRecall(due, from) {
+		by := cmp.Or(q.Session, anySession)
+		if from.Bounds() != nil {
+			by = 0
+		}
+		for _, o := range due {
 			d.read[o.Ino] = by
 		}
 	}
 	return true
 }
 
+// anySession stands for the session of a reader that names none. No session has this number.
+const anySession = math.MaxUint64
+
 // recallRead proposes the recall of the directories that linearizable queries read.
 func (d *delegations) recallRead(now posix.Time) {
 	for _, ino := range slices.Sorted(maps.Keys(d.read)) {
-		d.orders.Propose(order.Entry{Kind: entryRecall, Body: encodeRecall(d.read[ino], ino, now)})
+		d.asked[ino] = d.orders.Propose(order.Entry{Kind: entryRecall, Body: encodeRecall(d.read[ino], ino, now)})
 	}
 	clear(d.read)
 }
@@ -224,6 +234,7 @@ func (d *delegations) executeRecall(body []byte) error {
 	if err := b.Done(); err != nil {
 		return fmt.Errorf("recall: %w: %w", err, order.ErrVersion)
 	}
+	delete(d.asked, ino)
 	if o := (meta.Object{Ino: ino, IsDir: meta.IsDir(d.machine, ino)}); d.IsHeld(o) {
 		d.Recall([]meta.Object{o}, session, now)
 	}

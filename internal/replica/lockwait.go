@@ -15,9 +15,10 @@ import (
 // meta.AwaitLock). The replica keeps the query while there is one, for at most lockLinger. The waiting is not
 // replicated state: after the answer the client takes the lock by an update, or asks again.
 //
-// When locks on an inode end, the replica answers the waiting queries in the order of their arrival: the
-// first one without a conflict, and with it all others that want a shared lock. One exclusive waiter at a
-// time tries to take the lock. If its client is gone, the next waiter gets an answer when its time is over.
+// When locks on an inode end, the replica answers the waiting queries in the order of their arrival: those
+// whose locks conflict neither with a lock nor with the lock of a query answered just before. So one of
+// several exclusive waiters tries to take a lock. If its client is gone, the next waiter gets an answer when
+// its time is over.
 
 const (
 	// lockLinger is shorter than the patience of clients with a replica.
@@ -60,22 +61,22 @@ func (l *lockWaits) park(q *reads.Query, now time.Duration) bool {
 	return true
 }
 
-// take removes and returns the queries to answer after locks on an inode have ended.
-func (l *lockWaits) take(ino posix.Ino, conflicts func(*meta.Command) bool) (due []*lockWait) {
+// take removes and returns the queries to answer after locks on an inode have ended. A query that is answered
+// counts as a lock for the queries behind.
+func (l *lockWaits) take(ino posix.Ino) (due []*lockWait) {
+	if !slices.ContainsFunc(l.waiting, func(w *lockWait) bool { return w.Command.Ino == ino }) {
+		return nil
+	}
+	locks := meta.LocksOn(l.machine, ino)
 	l.waiting = slices.DeleteFunc(l.waiting, func(w *lockWait) bool {
-		exclusive := w.Command.Flags&meta.LockWrite != 0
-		if w.Command.Ino != ino || len(due) > 0 && exclusive || isExclusive(due) || conflicts(&w.Command) {
+		if w.Command.Ino != ino || locks.Conflicts(&w.Command) {
 			return false
 		}
+		locks.Add(&w.Command)
 		due = append(due, w)
 		return true
 	})
 	return due
-}
-
-// isExclusive reports whether the first of some queries wants an exclusive lock.
-func isExclusive(due []*lockWait) bool {
-	return len(due) > 0 && due[0].Command.Flags&meta.LockWrite != 0
 }
 
 // takeExpired removes and returns the queries whose time is over.
@@ -117,7 +118,7 @@ func (l *lockWaits) keeps(q *reads.Query, result *meta.Result, now time.Duration
 func (l *lockWaits) answer(released []posix.Ino, now time.Duration, replies []turn.Call) []turn.Call {
 	due := l.takeExpired(now)
 	for _, ino := range released {
-		due = append(due, l.take(ino, func(c *meta.Command) bool { return l.machine.Query(c).Data != nil })...)
+		due = append(due, l.take(ino)...)
 	}
 	for _, w := range due {
 		result := l.machine.Query(&w.Command)

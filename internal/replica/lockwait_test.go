@@ -55,6 +55,27 @@ func TestLockWaits(t *testing.T) {
 	require.Empty(t, f.lockWaits.waiting)
 }
 
+// A waiter waits for no other one whose lock does not conflict.
+func TestLockWaitsOfDifferentRanges(t *testing.T) {
+	f := newFixture(t)
+	f.lockWaits.most = DefaultMaxPending
+	f.open(7)
+	f.do(7, 1, lockOf(1, meta.LockWrite))
+	f.do(7, 2, lockOf(1, meta.LockWrite|meta.LockFlock))
+	wait := func(owner, offset uint64, flags uint32) uint64 {
+		c := meta.Command{Op: meta.OpGetLock, Ino: posix.Root, Owner: owner, Offset: offset, Length: 10, Flags: meta.LockWrite | meta.AwaitLock | flags}
+		return f.park(ask.Request{Kind: ask.Query, Session: 7, Command: c.Append(nil)})
+	}
+	first, same, other, flock := wait(2, 0, 0), wait(3, 5, 0), wait(4, 10, 0), wait(5, 0, meta.LockFlock)
+	replies := f.step(updateOf(7, 3, lockOf(1, meta.LockUnlock)))
+	require.Len(t, replies, 3, "the unlock and two waiters")
+	require.Contains(t, replies, first)
+	require.Contains(t, replies, other)
+	replies = f.step(updateOf(7, 4, lockOf(1, meta.LockUnlock|meta.LockFlock)))
+	require.Contains(t, replies, flock)
+	require.Contains(t, replies, same, "no lock conflicts with it")
+}
+
 // A wait ends after its time, with its client, and with the session that has the lock.
 func TestLockWaitsEnd(t *testing.T) {
 	f := newFixture(t)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/identity"
@@ -60,12 +61,19 @@ func (s memory) open(core *onesided.Core, way transport.Way) error {
 	if !ok {
 		return errors.New("multicast: local: tram needs servers in processes of their own: the network of this one carries no operations on memory")
 	}
+	var absent sync.Map // the peers that could not be reached last
 	endpoint, err := soft.New(soft.Config{Self: fabric.NodeID(h.process), Dial: func(ctx context.Context, peer fabric.NodeID) (net.Conn, error) {
 		stream, err := streams.Stream(ctx, multicast.ProcessID(peer), way)
-		if err != nil {
-			_ = pause.For(ctx, dialRest) // the caller has ctx, too
+		if err == nil {
+			absent.Delete(peer)
+			return stream, nil
 		}
-		return stream, err
+		if _, before := absent.LoadOrStore(peer, true); !before && ctx.Err() == nil {
+			s.cfg.Logger.Warn("the memory of another replica of the partition cannot be reached: trying on",
+				"server", s.cfg.Name, "partition", h.partition, "process", peer, "error", err)
+		}
+		_ = pause.For(ctx, dialRest) // the caller has ctx, too
+		return nil, err
 	}})
 	if err != nil {
 		return err

@@ -125,7 +125,7 @@ func (p *partition) exchange(ctx context.Context, c class, build func() ask.Requ
 				return ask.Reply{}, doubt, errSuspended
 			}
 			request, send := build(), p.net.send
-			if patience == firstPatience && replicas.all[i].Region == replicas.from {
+			if patience == firstPatience && replicas.all[i].Region == replicas.from && c != watching {
 				send = p.net.sendNear
 			}
 			reply, err := send(ctx, replicas.all[i].Process, &request, patience)

@@ -24,6 +24,10 @@ func (p *partition) query(ctx context.Context, cmd *meta.Command, command []byte
 	if to.fresh {
 		class = ordering // a quorum knows the newest state
 	}
+	awaits := cmd.Op == meta.OpGetLock && cmd.Flags&meta.AwaitLock != 0
+	if awaits {
+		class = watching
+	}
 	var session uint64
 	if s := p.session(); s != nil && to.named {
 		session = s.id
@@ -39,7 +43,7 @@ func (p *partition) query(ctx context.Context, cmd *meta.Command, command []byte
 	if err != nil {
 		return Answer{Partition: p.id}, err
 	}
-	if cmd.Flags&meta.AwaitLock == 0 || cmd.Op != meta.OpGetLock {
+	if !awaits {
 		p.counts.queries.Observe(time.Since(began))
 	}
 	a, err := p.answer(&reply, cmd.Op, named)

@@ -23,7 +23,7 @@ type class int
 const (
 	reading  class = iota // it is as new as the client
 	ordering              // a quorum answers it
-	watching              // it tells changes
+	watching              // it tells changes, or the end of a lock, later
 	classes
 )
 

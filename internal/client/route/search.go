@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/pause"
@@ -86,7 +87,15 @@ func (r *Router) search(ctx context.Context, to Target, try func(p *partition) (
 		if err != nil {
 			return Answer{Partition: to.partition}, err
 		}
-		return try(p)
+		for pace := (Backoff{}); ; {
+			a, err := try(p)
+			if !errors.Is(err, posix.EHELD) || !to.fresh {
+				return a, err
+			}
+			if err := pace.Rest(ctx); err != nil { // a server of an earlier version: another client holds it, and is asked to return it
+				return a, err
+			}
+		}
 	}
 	at, err := r.At(to.ino)
 	if err != nil && !r.learn(ctx, at) {
