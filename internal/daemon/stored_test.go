@@ -90,6 +90,7 @@ func TestAWriteOfBlocksThatAreNotStoredIsRefused(t *testing.T) {
 			outcome, _ := i.write(p, 1, victim.Ino, blocks...)
 			require.Equal(t, clientask.Refused, outcome, what)
 		}
+		trusted.Observe(bound.Proofs()) // its replica may not have the file yet
 		now, err := trusted.GetAttr(t.Context(), victim.Ino)
 		require.NoError(t, err)
 		require.Zero(t, now.Size)
