@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -72,8 +73,8 @@ func live(t *testing.T, n *clienttest.Network, memory []byte, before *client.Sta
 // die ends a client as kill -9 does, and returns the one that continues.
 func (m *mortal) die(t *testing.T, n *clienttest.Network) *mortal {
 	t.Helper()
+	synctest.Wait() // no goroutine writes to the memory
 	before := m.Snapshot()
-	m.Holding()                     // behind all that was written to the memory
 	memory := bytes.Clone(m.memory) // what the dead one does now has no effect
 	m.dead.Store(true)
 	_ = m.Close()
@@ -107,6 +108,9 @@ func TestDeadClientLosesNothing(t *testing.T) {
 					}
 					want = append(want, name)
 				}
+				synctest.Wait() // full batches leave at once
+				create(t, c.Client, dir.Ino, "last")
+				want = append(want, "last")
 				next := c.die(t, n)
 				n.Fail(clienttest.None, n.Processes(0, west)...)
 				a, err := next.Lookup(t.Context(), dir.Ino, "f50")
