@@ -104,7 +104,7 @@ func TestInodesAreBound(t *testing.T) {
 						c.Ino = w.dir
 					}
 					c.Authority = a
-					if code := meta.RefusedQuery(f.machines[1], &c); c.Op.IsQuery() && (code != posix.OK || want == posix.EACCES) {
+					if code := meta.Refused(f.machines[1], &c); c.Op.IsQuery() && (code != posix.OK || want == posix.EACCES) {
 						require.Equal(t, want, code, "known without the answer")
 					}
 					r := w.run(c)

@@ -2,9 +2,9 @@ package meta
 
 import "github.com/globalfs/globalfs/internal/posix"
 
-// Refused returns the code with which the permissions refuse an update of one partition before it reads
-// anything else; OK: its execution decides. A client with an Authority can thus not disturb the holders of
-// directories that it must not change: a refused update recalls nothing.
+// Refused returns the code with which the permissions refuse a query, or an update of one partition, before
+// it reads anything else; OK: its execution decides. A client with an Authority can thus not disturb the
+// holders of directories that it must not change or read: a refused command recalls nothing.
 func Refused(m *Machine, c *Command) posix.Code {
 	if c.Authority == nil {
 		return posix.OK
@@ -28,20 +28,6 @@ func Refused(m *Machine, c *Command) posix.Code {
 		return refusedBy(m, bound.Ino, bound.maySetXattr)
 	case OpPlace:
 		return refusedBy(m, bound.Ino, bound.owns)
-	}
-	return posix.OK
-}
-
-// RefusedQuery is Refused for a query.
-func RefusedQuery(m *Machine, c *Command) posix.Code {
-	if c.Authority == nil {
-		return posix.OK
-	}
-	bound := *c
-	if code := bound.bind(); code != posix.OK {
-		return code
-	}
-	switch bound.Op {
 	case OpLookup:
 		return refusedBy(m, bound.Ino, bound.mayFind)
 	case OpReadDir:

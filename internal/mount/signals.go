@@ -16,7 +16,7 @@ import (
 type fate uint8
 
 const (
-	unknown fate = iota // the thread is in another PID namespace
+	unknown fate = iota // the thread is in another PID namespace, or hidden
 	living              // no pending signal ends its process
 	doomed              // a pending signal ends its process, or the thread has ended
 )
@@ -36,11 +36,18 @@ func fateOf(tid uint32) fate {
 	}
 	defer func() { _ = f.Close() }()
 	sets := map[string]uint64{}
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), ":")
 		if strings.HasPrefix(name, "Sig") || name == "ShdPnd" {
 			sets[name], _ = strconv.ParseUint(strings.TrimSpace(value), 16, 64)
 		}
+	}
+	switch err := lines.Err(); {
+	case errors.Is(err, unix.ESRCH): // it has ended meanwhile
+		return doomed
+	case err != nil:
+		return unknown
 	}
 	if endsProcess(sets["SigPnd"]|sets["ShdPnd"], sets["SigBlk"], sets["SigIgn"]|sets["SigCgt"]) {
 		return doomed

@@ -193,12 +193,12 @@ func (d *delegations) hides(q *ask.Request, c *meta.Command, from *ask.Client) b
 		}
 	}
 	read = slices.DeleteFunc(read, func(o meta.Object) bool { return !d.IsHeld(o) || d.Covers(q.Session, o) })
-	if len(read) == 0 || meta.RefusedQuery(d.machine, c) != posix.OK {
+	if len(read) == 0 || meta.Refused(d.machine, c) != posix.OK {
 		return false
 	}
 	due := slices.DeleteFunc(read, func(o meta.Object) bool {
-		_, read := d.read[o.Ino]
-		return read || d.orders.Pending(d.asked[o.Ino]) || d.Awaits([]meta.Object{o})
+		_, proposed := d.read[o.Ino]
+		return proposed || d.orders.Pending(d.asked[o.Ino]) || d.Awaits([]meta.Object{o})
 	})
 	if len(due) > 0 && d.mayRecall(due, from) {
 		by := cmp.Or(q.Session, anySession)

@@ -25,8 +25,8 @@ const (
 	lockLinger = time.Second
 	// maxLockWaits bounds the queries that wait for the locks of one inode.
 	maxLockWaits = 256
-	// MaxLockWaitsOfClient bounds the queries of a bound client that wait for locks at a replica.
-	MaxLockWaitsOfClient = 64
+	// maxLockWaitsOfClient bounds the queries of a bound client that wait for locks at a replica.
+	maxLockWaitsOfClient = 64
 )
 
 // lockWaits are the queries that wait for locks. Beyond the bounds a query is answered at once, and its
@@ -54,7 +54,7 @@ func (l *lockWaits) park(q *reads.Query, now time.Duration) bool {
 			ofClient++
 		}
 	}
-	if len(l.waiting) >= l.most || ofIno >= maxLockWaits || q.Call.From.Bounds() != nil && ofClient >= MaxLockWaitsOfClient {
+	if len(l.waiting) >= l.most || ofIno >= maxLockWaits || q.Call.From.Bounds() != nil && ofClient >= maxLockWaitsOfClient {
 		return false
 	}
 	l.waiting = append(l.waiting, &lockWait{*q, now + lockLinger})

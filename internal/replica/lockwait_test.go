@@ -108,13 +108,13 @@ func TestLockWaitsAreBounded(t *testing.T) {
 	f.open(7)
 	f.do(7, 1, lockOf(1, meta.LockWrite))
 	greedy := awaitLock(0, 1, meta.LockWrite)
-	for range MaxLockWaitsOfClient {
+	for range maxLockWaitsOfClient {
 		f.from = someClient("greedy", 1000)
 		f.park(greedy)
 	}
 	require.Len(t, f.step(greedy), 1)
 	f.from = nil
-	for range maxLockWaits - MaxLockWaitsOfClient {
+	for range maxLockWaits - maxLockWaitsOfClient {
 		f.park(awaitLock(7, 2, meta.LockWrite))
 	}
 	require.Len(t, f.step(awaitLock(7, 2, meta.LockWrite)), 1)

@@ -85,7 +85,7 @@ func (h *LogHolder) giveBack(ctx context.Context, memory, state []byte) error {
 		h.Logger.Warn("the process of the mount was killed, and the directories that it has held are not returned: others can change them ten seconds after they ask", "error", err)
 		return nil
 	}
-	h.Logger.Info("the process of the mount was killed: the directories that it has held are returned")
+	h.Logger.Info("the process of the mount was killed: the log holder has asked the servers to take back the directories that it held")
 	return nil
 }
 
