@@ -11,11 +11,12 @@ units=/usr/lib/systemd/system
 [ "$prefix" = /usr ] || units=/etc/systemd/system
 
 put 755 "$program" "$prefix/bin/globalfs"
-# mount(8) looks for helpers in /sbin only. In packages /sbin is /usr/sbin.
-helper=/sbin/mount.globalfs
-[ "$prefix" != /usr ] || helper=/usr/sbin/mount.globalfs
-mkdir -p "$root${helper%/*}"
-ln -sfn "$prefix/bin/globalfs" "$root$helper"
+# mount(8) looks for helpers in /sbin only. In packages /sbin is /usr/sbin. The kernel's name of the type is
+# fuse.globalfs: 'mount -o remount' looks for its helper.
+sbin=/sbin
+[ "$prefix" != /usr ] || sbin=/usr/sbin
+mkdir -p "$root$sbin"
+for type in globalfs fuse.globalfs; do ln -sfn "$prefix/bin/globalfs" "$root$sbin/mount.$type"; done
 
 sed "s|/usr/local/bin/globalfs|$prefix/bin/globalfs|" deploy/systemd/globalfs@.service | install -D -m 644 /dev/stdin "$root$units/globalfs@.service"
 put 644 deploy/systemd/globalfs.sysusers.conf /usr/lib/sysusers.d/globalfs.conf

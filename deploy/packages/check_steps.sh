@@ -6,7 +6,7 @@ cd /
 gone() { if [ -e "$1" ]; then exit 1; fi; } # set -e does not heed "!"
 dpkg -i /tmp/package/0.0.1.deb
 globalfs version | grep -x 'globalfs 0.0.1'
-[ "$(readlink -f /sbin/mount.globalfs)" = /usr/bin/globalfs ]
+for type in globalfs fuse.globalfs; do [ "$(readlink -f /sbin/mount.$type)" = /usr/bin/globalfs ]; done
 getent passwd globalfs
 [ "$(stat -c '%a %G' /etc/globalfs/certs)" = '750 globalfs' ]
 # The images of containers leave man pages out (path-exclude): what the package has counts.
@@ -27,6 +27,7 @@ grep -q '^# changed' /etc/globalfs/cluster.yaml.example
 dpkg -r globalfs
 gone /usr/bin/globalfs
 gone /usr/sbin/mount.globalfs
+gone /usr/sbin/mount.fuse.globalfs
 gone /usr/lib/systemd/system/globalfs@.service
 test -s /etc/globalfs/cluster.yaml
 test -d /var/lib/globalfs/n1

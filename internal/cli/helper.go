@@ -2,6 +2,7 @@ package cli
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -24,9 +25,21 @@ func asMountHelper(program string, args []string) (rewritten []string, is bool) 
 		case a == "-r":
 			rewritten = append(rewritten, "-o", "ro")
 		case a == "-s", a == "-n", a == "-v", a == "-w":
+		case isRemount(a):
+			// mount(8) names the flags that are set, of all flags that the mount shall have.
+			rewritten = append(rewritten, "rw,suid,dev,exec,symfollow,"+a)
+		case !called:
+			// mount.fuse3(8) adds these two, also if the user gave neither of them.
+			options := slices.DeleteFunc(strings.Split(a, ","), func(o string) bool { return o == "dev" || o == "suid" })
+			rewritten = append(rewritten, strings.Join(options, ","))
 		default:
 			rewritten = append(rewritten, a)
 		}
 	}
 	return rewritten, true
+}
+
+// isRemount returns true for the options of `mount -o remount`.
+func isRemount(options string) bool {
+	return slices.Contains(strings.Split(options, ","), "remount")
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/block/diskcache"
@@ -23,7 +22,7 @@ import (
 
 // mountFlags are the flags of `mount`.
 type mountFlags struct {
-	options      []string
+	kernelOptions
 	certs        certsChoice
 	region       string
 	foreground   bool
@@ -35,7 +34,6 @@ type mountFlags struct {
 	linearizable bool
 	sync         bool
 	soft, hard   bool
-	readOnly     bool
 	fsName       string
 	subdir       string
 	takeOver     bool
@@ -81,8 +79,11 @@ directory of the tree. You can also give all flags as mount options: -o region=e
 			return twoArguments("SERVERs and a DIR, such as 10.1.0.1:7420 /mnt/globalfs")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := setOptions(cmd, f.options); err != nil {
+			if err := f.setOptions(cmd); err != nil {
 				return err
+			}
+			if f.remount {
+				return f.changeFlags(args[1])
 			}
 			if err := command.CheckChoices(cmd); err != nil {
 				return err
@@ -94,7 +95,7 @@ directory of the tree. You can also give all flags as mount options: -o region=e
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVarP(&f.options, "option", "o", nil, "mount options: the other flags without their dashes")
+	flags.StringSliceVarP(&f.options, "option", "o", nil, "mount options: the other flags without their dashes, and those of the kernel, such as noexec; with remount: change them in use")
 	f.certs.register(cmd)
 	flags.BoolVar(&f.mkdir, "mkdir", false, "create DIR if it does not exist")
 	flags.StringVar(&f.region, "region", "", "region of this machine (default: that of the server that answers first)")
@@ -103,7 +104,7 @@ directory of the tree. You can also give all flags as mount options: -o region=e
 	command.DurationVar(flags, &f.timeout, "timeout", 30*time.Second, "time limit of one operation while the servers do not answer; then it fails with ETIMEDOUT")
 	flags.BoolVar(&f.hard, "hard", false, "operations wait until servers answer, however long; a signal that ends the program ends them within --timeout")
 	flags.BoolVar(&f.soft, "soft", false, "operations fail after --timeout (the default)")
-	flags.BoolVar(&f.readOnly, "ro", false, "mount read-only")
+	flags.BoolVar(&f.flags.ReadOnly, "ro", false, "mount read-only")
 	flags.StringVar(&f.fsName, "fsname", "", "the source that df and findmnt show (default: the SERVERs)")
 	flags.BoolVar(&f.takeOver, "take-over", false, "take the mount at DIR over from the process that serves it, of this version or an older one: programs notice nothing")
 	command.DurationVar(flags, &f.connect, "connect-timeout", 10*time.Second, "how long to wait for a server")
@@ -136,39 +137,6 @@ const (
 	cacheAuto = "auto"
 	cacheNone = "none"
 )
-
-// ignored are options that mount(8) and systemd use for themselves.
-var ignored = map[string]bool{
-	"rw": true, "defaults": true, "auto": true, "noauto": true, "nofail": true, "_netdev": true, "user": true, "users": true, "nouser": true, "owner": true,
-	"dev": true, "nodev": true, "suid": true, "nosuid": true, "exec": true, "async": true, "relatime": true, "noatime": true, "allow_other": true, "default_permissions": true,
-}
-
-// setOptions sets the flags from the options of -o.
-func setOptions(cmd *cobra.Command, options []string) error {
-	for _, o := range options {
-		name, value, valued := strings.Cut(o, "=")
-		switch {
-		case ignored[name] || strings.HasPrefix(name, "x-") || strings.HasPrefix(name, "comment"):
-			continue
-		case !valued:
-			value = "true"
-		}
-		flag := cmd.Flags().Lookup(strings.ReplaceAll(name, "_", "-"))
-		if flag == nil || flag.Name == "option" {
-			return command.UsageError(fmt.Errorf("-o %s: there is no such option%s; see 'globalfs mount --help'", name, command.Suggest(name, optionNames(cmd))))
-		}
-		if err := cmd.Flags().Set(flag.Name, value); err != nil {
-			return command.UsageError(fmt.Errorf("-o %s: %w", o, err))
-		}
-	}
-	return nil
-}
-
-// optionNames returns the names of the mount options of this command.
-func optionNames(cmd *cobra.Command) (names []string) {
-	cmd.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
-	return names
-}
 
 func (f *mountFlags) run(cmd *cobra.Command, args []string) error {
 	dir, err := filepath.Abs(args[1])
@@ -218,7 +186,7 @@ func (f *mountFlags) check(ctx context.Context, servers []string, dir string) er
 		return nil
 	}
 	if f.takeOver {
-		if err := checkMounted(dir); err != nil {
+		if err := checkMounted("--take-over", dir); err != nil {
 			return err
 		}
 	}

@@ -27,11 +27,11 @@ func checkMountPoint(dir string, create bool) error {
 	return nil
 }
 
-// checkMounted refuses to take over a directory without a mount of GlobalFS.
-func checkMounted(dir string) error {
+// checkMounted refuses an option that needs a mount of GlobalFS at dir.
+func checkMounted(option, dir string) error {
 	there, ok := mountpoint.At(dir)
 	if !ok || there.Kind != mountpoint.FSType {
-		return command.InputError(fmt.Errorf("--take-over: %s is not mounted by GlobalFS: mount it without --take-over; 'findmnt -t fuse.globalfs' lists the mounts of this machine", dir))
+		return command.InputError(fmt.Errorf("%s: %s is not mounted by GlobalFS: mount it without %[1]s; 'findmnt -t fuse.globalfs' lists the mounts of this machine", option, dir))
 	}
 	return nil
 }

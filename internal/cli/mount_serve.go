@@ -179,7 +179,7 @@ func (f *mountFlags) goOn(ctx context.Context, a *daemon.Access, at place, keepe
 			return nil, nil, err
 		}
 	}
-	if f.readOnly || a.IsBound() {
+	if f.flags.ReadOnly || a.IsBound() {
 		f.delegate = delegateNone
 	}
 	if f.delegate != delegateNone {
@@ -217,7 +217,7 @@ func (f *mountFlags) begin(c *attach.Client, dir string, handed *serve.Handed, l
 	}
 	cfg := mount.Config{
 		Client: c.Client, Dir: dir, Subdir: f.subdir, Logger: logger, Collector: g, Holders: c.Holders, Trace: c.Trace(),
-		Options: mount.Options{ReadOnly: f.readOnly, FsName: f.fsName},
+		Options: mount.Options{Flags: f.flags, FsName: f.fsName},
 		// A killed process loses updates that are not ordered, while programs continue to use the mount. A
 		// linearizable read must see all completed writes.
 		Sync: f.sync || f.linearizable || f.supervised,

@@ -43,8 +43,8 @@
 //     to the mount. A deadlock of processes that wait for each other's locks is not found (no EDEADLK).
 //   - POSIX ACLs, security labels and file capabilities are refused with EOPNOTSUPP: a name that could be set
 //     but had no effect would be worse. Only user and trusted attributes are stored.
-//   - set-user-id programs and device files have no effect (nosuid, nodev), as on any FUSE mount: other
-//     machines write this tree.
+//   - set-user-id programs and device files have no effect unless root mounts with the options suid and dev:
+//     other machines write this tree.
 //   - atime does not move with reads (thesis 3.4.1, note 2).
 //
 // # Signals

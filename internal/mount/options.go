@@ -19,7 +19,7 @@ const DefaultFsName = "globalfs"
 
 // Options of the kernel for the mount.
 type Options struct {
-	ReadOnly bool // nothing can be changed through it: EROFS
+	Flags mountpoint.Flags
 	// Access is the set of users with access to the mount. A mounting user other than root needs
 	// user_allow_other in /etc/fuse.conf for AllUsers.
 	Access Access
@@ -54,7 +54,7 @@ func (o *Options) kernel() *mountpoint.Options {
 	if o.Access == AllUsers || o.Access == AccessDefault && os.Geteuid() == 0 {
 		options = append(options, "allow_other")
 	}
-	return &mountpoint.Options{Source: o.FsName, ReadOnly: o.ReadOnly, Kernel: options}
+	return &mountpoint.Options{Source: o.FsName, Flags: o.Flags, Kernel: options}
 }
 
 // wishes returns the requested features of the kernel's protocol, with the reasons. A change of them changes

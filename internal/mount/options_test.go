@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +23,7 @@ func TestOptions(t *testing.T) {
 	dir := t.TempDir()
 	c := n.Client(t, "us-west-2")
 	c.Observe(a.client.Proofs())
-	m, err := New(Config{Client: c, Dir: dir, Options: Options{ReadOnly: true, FsName: "west,mine"}})
+	m, err := New(Config{Client: c, Dir: dir, Options: Options{Flags: mountpoint.Flags{ReadOnly: true}, FsName: "west,mine"}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Unmount()) }()
 	there, ok := mountpoint.At(dir)
@@ -33,6 +34,37 @@ func TestOptions(t *testing.T) {
 	require.Equal(t, "x", string(content))
 	require.ErrorIs(t, os.WriteFile(dir+"/g", nil, 0o644), unix.EROFS)
 	asNobody(t, func() error { _, err := os.Stat(dir + "/f"); return err })
+}
+
+// The flags of a mount have their effect, and change in use.
+func TestFlags(t *testing.T) {
+	n := clienttest.New(t, spec, time.Minute)
+	mountOf(t, n) // or skips
+	dir := t.TempDir()
+	m, err := New(Config{Client: n.Client(t, "us-west-2"), Dir: dir, Options: Options{Flags: mountpoint.Flags{NoExec: true, Dev: true}}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Unmount()) }()
+	flags, err := mountpoint.FlagsOf(dir)
+	require.NoError(t, err)
+	require.Equal(t, mountpoint.Flags{NoExec: true, Dev: true}, flags)
+
+	program := dir + "/program"
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755))
+	require.ErrorIs(t, exec.Command(program).Run(), unix.EACCES)
+	require.NoError(t, unix.Mknod(dir+"/null", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))
+	require.NoError(t, os.WriteFile(dir+"/null", []byte("x"), 0o666), "with dev, a device file works")
+
+	for _, want := range []mountpoint.Flags{{ReadOnly: true, NoSymFollow: true}, {Suid: true}, {}} {
+		require.NoError(t, mountpoint.Remount(dir, want))
+		flags, err := mountpoint.FlagsOf(dir)
+		require.NoError(t, err)
+		require.Equal(t, want, flags)
+		err = os.WriteFile(dir+"/f", nil, 0o644)
+		require.Equal(t, want.ReadOnly, errors.Is(err, unix.EROFS), "%v", err)
+	}
+	require.NoError(t, exec.Command(program).Run())
+	_, err = os.ReadFile(dir + "/null")
+	require.ErrorIs(t, err, unix.EACCES, "without dev, a device file has no effect")
 }
 
 func TestAccess(t *testing.T) {

@@ -82,6 +82,17 @@ func serving(t *testing.T, dir string) (pids []string) {
 	return pids
 }
 
+// flags returns the flags of a mount, as in /proc/mounts.
+func flags(t *testing.T, dir string) string {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/mounts")
+	require.NoError(t, err)
+	_, after, found := strings.Cut(string(mounts), " "+dir+" fuse.globalfs ")
+	require.True(t, found, "%s", mounts)
+	flags, _, _ := strings.Cut(after, ",relatime")
+	return flags
+}
+
 // A mount goes into the background once it is ready, for each way to start it, and leaves nothing behind.
 func TestMountInTheBackground(t *testing.T) {
 	c := start(t)
@@ -106,8 +117,12 @@ func TestMountInTheBackground(t *testing.T) {
 			log, err := os.Stat(c.path("mounts.log"))
 			require.NoError(t, err)
 			require.Equal(t, os.FileMode(0o600), log.Mode())
+			require.Equal(t, "rw,nosuid,nodev", flags(t, dir))
 			path := filepath.Join(dir, "west", "file")
 			require.NoError(t, os.WriteFile(path, []byte(name), 0o644))
+			code, said = c.ranAs(t, "/sbin/mount.fuse.globalfs", c.Address("easta"), dir, "-o", "ro,nosuid,noexec,relatime,user_id=0,remount")
+			require.Zero(t, code, said)
+			require.Equal(t, "ro,nosuid,noexec", flags(t, dir))
 			got, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.Equal(t, name, string(got))

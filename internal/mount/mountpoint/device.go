@@ -17,9 +17,9 @@ const FSType = "fuse.globalfs"
 
 // Options of the kernel for a new mount.
 type Options struct {
-	Source   string   // the source that df and findmnt show
-	ReadOnly bool     // writes give EROFS
-	Kernel   []string // options that mount(2) and fusermount3 both understand
+	Source string // the source that df and findmnt show
+	Flags  Flags
+	Kernel []string // options that mount(2) and fusermount3 both understand
 }
 
 // Attach mounts at dir and returns the descriptor of /dev/fuse by which the mount is served. Root calls
@@ -46,13 +46,9 @@ func attachDirectly(dir string, o *Options) (fd int, err error) {
 	if err != nil {
 		return -1, err
 	}
-	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
-	if o.ReadOnly {
-		flags |= unix.MS_RDONLY
-	}
 	data := append(slices.Clone(o.Kernel), fmt.Sprintf("fd=%d", fd), fmt.Sprintf("rootmode=%o", st.Mode&unix.S_IFMT),
 		fmt.Sprintf("user_id=%d", os.Geteuid()), fmt.Sprintf("group_id=%d", os.Getegid()))
-	if err := unix.Mount(o.Source, dir, FSType, flags, strings.Join(data, ",")); err != nil {
+	if err := unix.Mount(o.Source, dir, FSType, o.Flags.bits(), strings.Join(data, ",")); err != nil {
 		return -1, errors.Join(err, unix.Close(fd))
 	}
 	return fd, nil
@@ -63,6 +59,10 @@ const helper = "fusermount3"
 
 // attachByHelper has fusermount3 mount; it sends the open /dev/fuse through a socket.
 func attachByHelper(dir string, o *Options) (fd int, err error) {
+	flags, err := o.Flags.helperOptions()
+	if err != nil {
+		return -1, err
+	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
@@ -70,10 +70,7 @@ func attachByHelper(dir string, o *Options) (fd int, err error) {
 	theirs := os.NewFile(uintptr(pair[1]), "fusermount")
 	defer func() { _ = unix.Close(pair[0]) }()
 	escape := strings.NewReplacer(`\`, `\\`, `,`, `\,`)
-	options := append(slices.Clone(o.Kernel), "fsname="+escape.Replace(o.Source), "subtype=globalfs")
-	if o.ReadOnly {
-		options = append(options, "ro")
-	}
+	options := slices.Concat(o.Kernel, flags, []string{"fsname=" + escape.Replace(o.Source), "subtype=globalfs"})
 	cmd := exec.Command(helper, "-o", strings.Join(options, ","), "--", dir)
 	cmd.Env = append(os.Environ(), "_FUSE_COMMFD=3")
 	cmd.ExtraFiles = []*os.File{theirs}
