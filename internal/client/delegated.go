@@ -16,7 +16,9 @@ import (
 func (r *router) Query(ctx context.Context, cmd *meta.Command, to route.Target) (route.Answer, error) {
 	d := r.delegations
 	if d.isIdle() {
-		return r.Router.Query(ctx, cmd, to)
+		a, err := r.Router.Query(ctx, cmd, to)
+		d.met(cmd, &a, err)
+		return a, err
 	}
 	a, answered, err := d.query(ctx, cmd)
 	if answered || err != nil {
@@ -24,6 +26,7 @@ func (r *router) Query(ctx context.Context, cmd *meta.Command, to route.Target) 
 	}
 	freed, before := d.freed.Load(), d.ends(noPartition)
 	a, err = r.Router.Query(ctx, cmd, to)
+	d.met(cmd, &a, err)
 	if err == nil {
 		d.hide(cmd.Op, &a)
 	}
@@ -161,7 +164,11 @@ func (r *router) UpdateBuilt(ctx context.Context, ino posix.Ino, build route.Bui
 	if err := d.yield(ctx, &write); err != nil {
 		return route.Answer{}, err
 	}
-	return r.Router.UpdateBuilt(ctx, ino, build)
+	a, err := r.Router.UpdateBuilt(ctx, ino, build)
+	if err == nil {
+		d.changed(&write, &a.Result)
+	}
+	return a, err
 }
 
 func (d *delegations) isOf(ino posix.Ino, session uint64) bool {

@@ -21,7 +21,7 @@ const (
 // changed notes an update that was not of a log. If this client works alone in the directory, as far as it
 // knows, it asks for the directory.
 func (d *delegations) changed(c *meta.Command, r *meta.Result) {
-	dir, ctime := changedIn(c, r)
+	dir, ctime := d.wishes.changedIn(c, r)
 	if dir == 0 || !d.wishes.changed(dir, ctime) || !d.mayAsk(dir.Partition()) {
 		return
 	}
@@ -34,6 +34,22 @@ func (d *delegations) changed(c *meta.Command, r *meta.Result) {
 		defer d.endAsking()
 		d.ask(life, dir)
 	})
+}
+
+// met notes the directories of the regular files in the answer to a query. A change of such a file counts as
+// a change in its directory.
+func (d *delegations) met(c *meta.Command, a *route.Answer, err error) {
+	if d == nil || err != nil {
+		return
+	}
+	switch c.Op {
+	case meta.OpLookup:
+		d.wishes.met(c.Ino, &a.Attr)
+	case meta.OpReadDir:
+		for i := range a.Entries {
+			d.wishes.met(c.Ino, &a.Entries[i].Attr)
+		}
+	}
 }
 
 // acquire asks for the directories that an update lacks to be for log l, and reports whether the client holds

@@ -76,6 +76,47 @@ func TestAnExistingDirectoryIsHeld(t *testing.T) {
 	})
 }
 
+// A client that works alone on files of an existing directory, and changes no name there, holds it as well.
+func TestTheDirectoryOfAFileIsHeld(t *testing.T) {
+	for name, find := range map[string]func(t *testing.T, c *client.Client, dir posix.Ino){
+		"looked up": func(t *testing.T, c *client.Client, dir posix.Ino) {
+			_, err := c.Lookup(t.Context(), dir, "log")
+			require.NoError(t, err)
+		},
+		"listed": func(t *testing.T, c *client.Client, dir posix.Ino) { listNames(t, c, dir) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, n *clienttest.Network) {
+				c, other := delegating(t, n), n.Client(t, east)
+				dir := makeDir(t, other, posix.Root, "d")
+				file := create(t, other, dir.Ino, "log")
+				linked := create(t, other, dir.Ino, "linked")
+				_, err := other.Link(t.Context(), root, linked.Ino, at(posix.Root, "second"))
+				require.NoError(t, err)
+				c.Observe(other.Proofs())
+				find(t, c, dir.Ino)
+				for range 3 {
+					write(t, c, linked.Ino, 0, []byte("x"))
+				}
+				holds(t, c, 0) // a file with several names is in no directory
+				write(t, c, file.Ino, 0, []byte("one "))
+				write(t, c, file.Ino, 4, []byte("two "))
+				_, err = c.SetAttr(t.Context(), root, file.Ino, meta.SetMode, posix.Attr{Mode: 0o600})
+				require.NoError(t, err)
+				holds(t, c, 1)
+				before := n.Ordered(0)
+				write(t, c, file.Ino, 8, []byte("three"))
+				require.Equal(t, before, n.Ordered(0), "nothing is ordered yet")
+				require.NoError(t, c.Persist(t.Context(), file.Ino))
+				require.NoError(t, other.Wait(t.Context(), c.Token()))
+				require.Equal(t, "one two three", string(read(t, other, file.Ino, 0, 100)))
+				require.NoError(t, c.GiveBack(t.Context()))
+				n.Check(t)
+			})
+		})
+	}
+}
+
 // A directory that was recalled is held again after a pause, which grows, and not while others change it.
 func TestARecalledDirectoryRests(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {

@@ -21,10 +21,13 @@ const (
 	firstBackOff = 5 * time.Second
 	maxBackOff   = 10 * time.Minute
 	maxWishes    = 1 << 10 // directories that the client remembers
+	maxParents   = 1 << 12 // files whose directory the client remembers
 )
 
 // wishes decide for which directories the client asks.
 type wishes struct {
+	parents *recent.Map[posix.Ino, posix.Ino] // the directory of a file with one name, when it was looked up last
+
 	mu     sync.Mutex
 	dirs   *recent.Map[posix.Ino, wish] // GUARDED_BY mu
 	streak int                          // GUARDED_BY mu; requests that were granted, since the last one that was not, or a return
@@ -39,7 +42,16 @@ type wish struct {
 	backOff   time.Duration // the next one
 }
 
-func newWishes() *wishes { return &wishes{dirs: recent.New[posix.Ino, wish](maxWishes)} }
+func newWishes() *wishes {
+	return &wishes{parents: recent.New[posix.Ino, posix.Ino](maxParents), dirs: recent.New[posix.Ino, wish](maxWishes)}
+}
+
+// met notes that a child was found in a directory. Files with several names are not held (package delegation).
+func (w *wishes) met(dir posix.Ino, child *posix.Attr) {
+	if child.Nlink == 1 && child.Mode.IsRegular() {
+		w.parents.Put(child.Ino, dir)
+	}
+}
 
 // changed notes a change in a directory, which has then the time of change ctime, and reports whether to ask
 // for the directory.
@@ -116,11 +128,18 @@ func (w *wishes) backOff(dirs []posix.Ino) {
 	}
 }
 
-// changedIn returns the directory that an update has changed, for which the client may ask, and its time of
-// change; 0: none.
-func changedIn(c *meta.Command, r *meta.Result) (dir posix.Ino, ctime posix.Time) {
+// changedIn returns the directory for which the client may ask after an update, and its time of change. This is
+// the directory that has changed, or the directory of the file that has changed: then its time of change is not
+// known. 0: none.
+func (w *wishes) changedIn(c *meta.Command, r *meta.Result) (dir posix.Ino, ctime posix.Time) {
 	switch c.Op {
-	case meta.OpMknod, meta.OpUnlink, meta.OpRmdir:
+	case meta.OpSetAttr, meta.OpWrite, meta.OpFallocate, meta.OpSetXattr, meta.OpRemoveXattr:
+		dir, _ = w.parents.Get(c.Ino)
+		return dir, 0
+	case meta.OpMknod:
+		dir = c.Ino
+		w.met(dir, &r.Attr)
+	case meta.OpUnlink, meta.OpRmdir:
 		dir = c.Ino
 	case meta.OpLink, meta.OpRename:
 		dir = c.NewParent
