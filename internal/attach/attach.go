@@ -192,17 +192,13 @@ func (c *Client) near(partition uint16) (near []collector.Region) {
 // Metrics reports the metrics of the client and its caches for the mount of that name.
 func (c *Client) Metrics(report metrics.Report, mount string) {
 	c.Client.Metrics(report, mount)
-	var hits, misses, bytes float64
-	for _, m := range c.stores.partitions.All() {
-		h, n, b := m.Stats()
-		hits, misses, bytes = hits+float64(h), misses+float64(n), bytes+float64(b)
-	}
 	cache := func(name string, hits, misses, bytes float64) {
 		report.Value(metrics.CacheHits, hits, mount, name)
 		report.Value(metrics.CacheMisses, misses, mount, name)
 		report.Value(metrics.CacheBytes, bytes, mount, name)
 	}
-	cache("memory", hits, misses, bytes)
+	hits, misses, bytes := c.stores.memory.Stats()
+	cache("memory", float64(hits), float64(misses), float64(bytes))
 	if c.cfg.Disk != nil {
 		s := c.cfg.Disk.Stats()
 		cache("disk", float64(s.Hits), float64(s.Misses), float64(s.Bytes))

@@ -27,6 +27,7 @@ type stores struct {
 	remotes    map[topology.Region]*region.Remote // over the servers' disks
 	signed     map[topology.Region]signed         // object storage of a machine without credentials
 	regional   map[topology.Region]collector.Store
+	memory     *block.Memory                    // of all partitions
 	partitions route.ByPartition[*block.Cached] // they put into all regions that replicate the partition, and get from the nearest
 	// usage returns the space of the nearest region's disks in bytes. Nil: the storage has no known limit.
 	usage func(context.Context) (total, free uint64, err error)
@@ -43,7 +44,7 @@ type signed struct {
 // newStores makes the stores of a client, over the servers' disks or over object storage.
 func newStores(cfg *Config) (*stores, error) {
 	plan := cfg.Cluster
-	s := &stores{remotes: map[topology.Region]*region.Remote{}, signed: map[topology.Region]signed{}, regional: map[topology.Region]collector.Store{}}
+	s := &stores{memory: block.NewMemory(cfg.CacheBytes), remotes: map[topology.Region]*region.Remote{}, signed: map[topology.Region]signed{}, regional: map[topology.Region]collector.Store{}}
 	regional := s.regional
 	for _, r := range plan.Regions {
 		if cfg.Objects != nil {
@@ -87,7 +88,10 @@ func (s *stores) grow(cfg *Config, plan *topology.Cluster) error {
 		if err != nil {
 			return nil, err
 		}
-		return cfg.remembered(&plan.Partitions[i], nearest), nil
+		if cfg.keepsOnDisk(&plan.Partitions[i]) {
+			return block.NewCached(cfg.Disk.Over(nearest), s.memory), nil
+		}
+		return block.NewCached(nearest, s.memory), nil
 	})
 }
 
@@ -98,15 +102,6 @@ func nearestRegions(p *topology.Partition, home topology.Region) []topology.Regi
 		return cmp.Compare(topology.Delay(home, a), topology.Delay(home, b))
 	})
 	return regions
-}
-
-// remembered returns the store of a partition with the caches in front of it: the client's cache in memory,
-// of which each partition has an equal share, and this machine's cache on disk if there is one for them.
-func (cfg *Config) remembered(p *topology.Partition, store block.Store) *block.Cached {
-	if cfg.keepsOnDisk(p) {
-		store = cfg.Disk.Over(store)
-	}
-	return block.NewCached(store, cfg.CacheBytes/len(cfg.Cluster.Partitions))
 }
 
 // nodes returns the storage servers of a region.

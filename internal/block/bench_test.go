@@ -24,8 +24,8 @@ func BenchmarkCached(b *testing.B) {
 			ids = append(ids, id)
 		}
 		for name, s := range map[string]block.Store{
-			"hit":  block.NewCached(disk, 2*blocks*size),
-			"miss": block.NewCached(disk, size),
+			"hit":  block.NewCached(disk, block.NewMemory(2*blocks*size)),
+			"miss": block.NewCached(disk, block.NewMemory(size)),
 		} {
 			b.Run(fmt.Sprintf("%s/%dKiB", name, size>>10), func(b *testing.B) {
 				b.SetBytes(int64(size))

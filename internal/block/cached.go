@@ -8,20 +8,18 @@ import (
 	"sync"
 )
 
-// Cached is a Store that keeps the blocks of another one that were used last in memory. Blocks never change,
-// so nothing in it is ever stale. A deleted block may be read until it is evicted, which only a caller with a
-// right to it does. Concurrent gets of the same block ask the store once.
-type Cached struct {
-	store Store
-	max   int
+// Memory has blocks in memory: those that were used last. Blocks never change, so nothing in it is ever stale.
+// A deleted block may be read until it is evicted, which only a caller with a right to it does.
+type Memory struct {
+	max int
 
 	mu      sync.Mutex
 	blocks  map[ID]*list.Element // GUARDED_BY mu; of *cachedBlock
 	lru     list.List            // GUARDED_BY mu; the last used in front
 	bytes   int                  // GUARDED_BY mu; of the data of blocks; at most max
-	flights map[ID]*flight       // GUARDED_BY mu
+	flights map[origin]*flight   // GUARDED_BY mu
 	hits    uint64               // GUARDED_BY mu
-	misses  uint64               // GUARDED_BY mu; gets that asked the store, without those that waited for another
+	misses  uint64               // GUARDED_BY mu; gets that asked a store, without those that waited for another
 }
 
 type cachedBlock struct {
@@ -29,24 +27,60 @@ type cachedBlock struct {
 	data []byte // never changed
 }
 
-// flight is a Get of the store that others wait for.
+// origin is a block in a store.
+type origin struct {
+	store *Cached
+	id    ID
+}
+
+// flight is a Get of a store that others wait for.
 type flight struct {
 	done chan struct{} // closed when the rest is set
 	data []byte
 	err  error
 }
 
-// NewCached remembers up to maxBytes of data of store.
-func NewCached(store Store, maxBytes int) *Cached {
-	return &Cached{store: store, max: maxBytes, blocks: make(map[ID]*list.Element), flights: make(map[ID]*flight)}
+// NewMemory returns an empty Memory for up to maxBytes of data.
+func NewMemory(maxBytes int) *Memory {
+	return &Memory{max: maxBytes, blocks: make(map[ID]*list.Element), flights: make(map[origin]*flight)}
 }
 
-// Stats gives how many gets the cache answered, how many asked the store, and how many bytes it has now.
-func (c *Cached) Stats() (hits, misses uint64, bytes int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.hits, c.misses, c.bytes
+// Stats gives how many gets were answered from memory, how many asked a store, and how many bytes there are
+// now.
+func (m *Memory) Stats() (hits, misses uint64, bytes int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.hits, m.misses, m.bytes
 }
+
+// remember adds a block. The caller holds mu.
+func (m *Memory) remember(id ID, data []byte) {
+	if m.blocks[id] != nil || len(data) > m.max {
+		return
+	}
+	m.blocks[id] = m.lru.PushFront(&cachedBlock{id: id, data: data})
+	m.bytes += len(data)
+	for m.bytes > m.max {
+		m.forget(m.lru.Back())
+	}
+}
+
+// forget drops one block. The caller holds mu.
+func (m *Memory) forget(element *list.Element) {
+	b := m.lru.Remove(element).(*cachedBlock)
+	delete(m.blocks, b.id)
+	m.bytes -= len(b.data)
+}
+
+// Cached is a Store with a Memory in front of it, which several stores may share. Concurrent gets of the same
+// block ask the store once.
+type Cached struct {
+	store Store
+	*Memory
+}
+
+// NewCached returns store with memory in front of it.
+func NewCached(store Store, memory *Memory) *Cached { return &Cached{store, memory} }
 
 // Put implements Store. It caches the block: a written block is often read soon.
 func (c *Cached) Put(ctx context.Context, b Block) error {
@@ -55,9 +89,7 @@ func (c *Cached) Put(ctx context.Context, b Block) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.blocks[b.ID] == nil && len(b.Data) <= c.max {
-		c.remember(b.ID, b.Data)
-	}
+	c.remember(b.ID, b.Data)
 	return nil
 }
 
@@ -74,10 +106,10 @@ func (c *Cached) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 			c.mu.Unlock()
 			return Into(into, element.Value.(*cachedBlock).data), nil
 		}
-		f := c.flights[id]
+		f := c.flights[origin{c, id}]
 		if f == nil {
 			f = &flight{done: make(chan struct{})}
-			c.flights[id] = f
+			c.flights[origin{c, id}] = f
 			c.misses++
 			c.mu.Unlock()
 			c.fly(ctx, id, f)
@@ -112,32 +144,16 @@ func (c *Cached) fly(ctx context.Context, id ID, f *flight) {
 	f.data, f.err = c.store.Get(ctx, id, nil)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f.err == nil && c.blocks[id] == nil {
+	if f.err == nil {
 		c.remember(id, f.data)
 	}
-	delete(c.flights, id)
+	delete(c.flights, origin{c, id})
 	close(f.done)
 }
 
 // isContextError reports whether err says that a context ended.
 func isContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// remember adds a block that is not there. The caller holds mu.
-func (c *Cached) remember(id ID, data []byte) {
-	c.blocks[id] = c.lru.PushFront(&cachedBlock{id: id, data: data})
-	c.bytes += len(data)
-	for c.bytes > c.max {
-		c.forget(c.lru.Back())
-	}
-}
-
-// forget drops one block. The caller holds mu.
-func (c *Cached) forget(element *list.Element) {
-	b := c.lru.Remove(element).(*cachedBlock)
-	delete(c.blocks, b.id)
-	c.bytes -= len(b.data)
 }
 
 // Delete implements Store.

@@ -38,7 +38,7 @@ func TestCachedAsksOnce(t *testing.T) {
 		g := &gate{Memory: blocktest.NewMemory(blocktest.Big), open: make(chan struct{})}
 		id, data := blocktest.Block(1, 5000)
 		require.NoError(t, g.Put(t.Context(), block.New(id, data)))
-		cached := block.NewCached(g, 1<<20)
+		cached := block.NewCached(g, block.NewMemory(1<<20))
 
 		first, cancel := context.WithCancel(t.Context())
 		failed := make(chan error, 1)
@@ -73,7 +73,7 @@ func TestCachedAsksOnce(t *testing.T) {
 func TestCachedPushesOut(t *testing.T) {
 	g := &gate{Memory: blocktest.NewMemory(blocktest.Big), open: make(chan struct{})}
 	close(g.open)
-	cached := block.NewCached(g, 3000)
+	cached := block.NewCached(g, block.NewMemory(3000))
 	use := func(i, size int) int64 {
 		before := g.gets.Load()
 		id, data := blocktest.Block(i, size)
