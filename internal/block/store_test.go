@@ -24,7 +24,9 @@ func TestNearest(t *testing.T) {
 func TestCached(t *testing.T) {
 	for name, size := range map[string]int{"small": 100 << 10, "large": 64 << 20} {
 		t.Run(name, func(t *testing.T) {
-			blocktest.TestStore(t, func(*testing.T) block.Store { return block.NewCached(blocktest.NewMemory(blocktest.Big), block.NewMemory(size)) })
+			blocktest.TestStore(t, func(*testing.T) block.Store {
+				return block.NewCached(blocktest.NewMemory(blocktest.Big), block.NewMemory(size))
+			})
 		})
 	}
 }

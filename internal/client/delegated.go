@@ -17,7 +17,7 @@ func (r *router) Query(ctx context.Context, cmd *meta.Command, to route.Target) 
 	d := r.delegations
 	if d.isIdle() {
 		a, err := r.Router.Query(ctx, cmd, to)
-		d.met(cmd, &a, err)
+		r.met(cmd, &a, err)
 		return a, err
 	}
 	a, answered, err := d.query(ctx, cmd)
@@ -26,7 +26,7 @@ func (r *router) Query(ctx context.Context, cmd *meta.Command, to route.Target) 
 	}
 	freed, before := d.freed.Load(), d.ends(noPartition)
 	a, err = r.Router.Query(ctx, cmd, to)
-	d.met(cmd, &a, err)
+	r.met(cmd, &a, err)
 	if err == nil {
 		d.hide(cmd.Op, &a)
 	}

@@ -38,7 +38,8 @@ func (d *delegations) changed(c *meta.Command, r *meta.Result) {
 
 // met notes the directories of the regular files in the answer to a query. A change of such a file counts as
 // a change in its directory.
-func (d *delegations) met(c *meta.Command, a *route.Answer, err error) {
+func (r *router) met(c *meta.Command, a *route.Answer, err error) {
+	d := r.delegations
 	if d == nil || err != nil {
 		return
 	}
