@@ -128,9 +128,9 @@ func (w *wishes) backOff(dirs []posix.Ino) {
 	}
 }
 
-// changedIn returns the directory for which the client may ask after an update, and its time of change. This is
-// the directory that has changed, or the directory of the file that has changed: then its time of change is not
-// known. 0: none.
+// changedIn returns the directory for which the client may ask after an update, and its time of change. This
+// is the directory that has changed, or the directory of the file that has changed: then its time of change
+// is not known. 0: none.
 func (w *wishes) changedIn(c *meta.Command, r *meta.Result) (dir posix.Ino, ctime posix.Time) {
 	switch c.Op {
 	case meta.OpSetAttr, meta.OpWrite, meta.OpFallocate, meta.OpSetXattr, meta.OpRemoveXattr:
