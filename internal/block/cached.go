@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Memory has blocks in memory: those that were used last. Blocks never change, so nothing in it is ever stale.
-// A deleted block may be read until it is evicted, which only a caller with a right to it does.
+// Memory has blocks in memory: those that were used last. Blocks never change, so nothing in it is ever
+// stale. A deleted block may be read until it is evicted, which only a caller with a right to it does.
 type Memory struct {
 	max int
 

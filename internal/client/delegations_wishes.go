@@ -46,7 +46,8 @@ func newWishes() *wishes {
 	return &wishes{parents: recent.New[posix.Ino, posix.Ino](maxParents), dirs: recent.New[posix.Ino, wish](maxWishes)}
 }
 
-// met notes that a child was found in a directory. Files with several names are not held (package delegation).
+// met notes that a child was found in a directory. Files with several names are not held (package
+// delegation).
 func (w *wishes) met(dir posix.Ino, child *posix.Attr) {
 	if child.Nlink == 1 && child.Mode.IsRegular() {
 		w.parents.Put(child.Ino, dir)
