@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/client/route"
@@ -16,6 +17,7 @@ const (
 	askPatience = 5 * time.Second        // for the answer, and the copy
 	gatePause   = 500 * time.Millisecond // for updates that are running
 	carryBytes  = 512 << 10              // of a page of the copy
+	maxCarried  = 16 << 20               // of a copy: a directory with more stays with its partition
 )
 
 // changed notes an update that was not of a log. If this client works alone in the directory, as far as it
@@ -152,16 +154,18 @@ func (d *delegations) answered(l *logOf) {
 // carry returns the copy of a directory that the client holds.
 func (d *delegations) carry(ctx context.Context, dir posix.Ino) (pages [][]byte, err error) {
 	c := meta.Command{Op: meta.OpCarry, Ino: dir, Length: carryBytes}
-	for {
+	for carried := 0; carried <= maxCarried; {
 		a, err := d.router.Query(ctx, &c, route.Partition(dir.Partition()))
 		if err != nil {
 			return nil, err
 		}
 		pages = append(pages, a.Data)
+		carried += len(a.Data)
 		if c.Offset = a.Number; c.Offset == 0 {
 			return pages, nil
 		}
 	}
+	return nil, fmt.Errorf("the directory and its files have more than %d bytes of metadata", maxCarried)
 }
 
 // adopt puts a directory that was granted, with its copy, into the log. err is that of the copy.

@@ -117,6 +117,28 @@ func TestTheDirectoryOfAFileIsHeld(t *testing.T) {
 	}
 }
 
+// A directory with much metadata is not held: the copy would fill the memory of the mount.
+func TestALargeDirectoryIsNotHeld(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c, other := delegating(t, n), n.Client(t, east)
+		dir := makeDir(t, other, posix.Root, "d")
+		for i := range 300 { // 18 MB
+			a := create(t, other, dir.Ino, fmt.Sprint("file", i))
+			require.NoError(t, other.SetXattr(t.Context(), root, a.Ino, "user.a", make([]byte, 60<<10), 0))
+			other.Release(a.Ino)
+		}
+		c.Observe(other.Proofs())
+		for i := range 10 {
+			create(t, c, dir.Ino, fmt.Sprint("new", i))
+			time.Sleep(time.Second) // fake time
+		}
+		holds(t, c, 0)
+		create(t, other, dir.Ino, "other")
+		require.Zero(t, c.Holding().Lost)
+		n.Check(t)
+	})
+}
+
 // A directory that was recalled is held again after a pause, which grows, and not while others change it.
 func TestARecalledDirectoryRests(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
