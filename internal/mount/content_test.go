@@ -2,14 +2,18 @@ package mount
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/client/clienttest"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -138,4 +142,23 @@ func TestAppend(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, strings.Repeat(line, 3), m.read(t, "f"))
+}
+
+// A reservation of more than the free space fails, as on a local disk.
+func TestReserveMoreThanThereIs(t *testing.T) {
+	n := clienttest.New(t, spec, time.Minute)
+	free := uint64(1 << 30)
+	m := mountWith(t, n, func(cfg *client.Config) {
+		cfg.Usage = func(context.Context) (uint64, uint64, error) {
+			return 1 << 40, free * uint64(max(cfg.Cluster.Copies, 1)), nil
+		}
+	})
+	f, err := os.Create(m.path("f"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	for _, mode := range []uint32{0, unix.FALLOC_FL_KEEP_SIZE} {
+		require.ErrorIs(t, unix.Fallocate(int(f.Fd()), mode, 0, int64(free)+1), unix.ENOSPC)
+		require.NoError(t, unix.Fallocate(int(f.Fd()), mode, 0, int64(free)))
+	}
+	require.NoError(t, unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, int64(free)+1), "a hole needs no space")
 }

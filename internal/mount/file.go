@@ -157,6 +157,10 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte
 	return uint32(written.Bytes), fuse.OK
 }
 
+// largeReserve is the number of bytes from which on fallocate asks whether there is so much free space. No
+// space is reserved: others may use it.
+const largeReserve = 64 << 20
+
 func (f *fileSystem) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
 	ctx, end := f.waits.changing(cancel, &in.InHeader)
 	defer end()
@@ -166,6 +170,11 @@ func (f *fileSystem) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fus
 	var flags uint32
 	switch in.Mode &^ unix.FALLOC_FL_KEEP_SIZE {
 	case 0:
+		if in.Length >= largeReserve {
+			if u, err := f.client.StatFS(ctx, ino(&in.InHeader)); err == nil && in.Length > u.Free {
+				return status(posix.ENOSPC)
+			}
+		}
 	case unix.FALLOC_FL_PUNCH_HOLE:
 		flags = meta.FallocatePunch
 	case unix.FALLOC_FL_ZERO_RANGE:
