@@ -106,26 +106,31 @@ func Descriptors(control []byte, count int) (fds []int, err error) {
 	return fds, nil
 }
 
-// Tries to take a mount away that is in use, and the first pause between them, which doubles: the kernel
-// closes files after the program that had them open has been told so.
+// Tries to change a mount that is in use, and the first pause between them, which doubles: the kernel closes
+// files, and forgets removed ones, after the program that had them open has been told so.
 const (
-	detachTries = 5
-	detachPause = 5 * time.Millisecond
+	busyTries = 5
+	busyPause = 5 * time.Millisecond
 )
 
-// DetachIdle unmounts dir. It fails with EBUSY if programs use the mount.
-func DetachIdle(dir string) (err error) {
-	pause := detachPause
-	for try := range detachTries {
+// tryBusy calls change until it succeeds, or the mount is in use for long.
+func tryBusy(change func() error) (err error) {
+	pause := busyPause
+	for try := range busyTries {
 		if try > 0 {
 			<-time.After(pause)
 			pause *= 2
 		}
-		if err = detach(dir, 0, "-u"); err == nil {
+		if err = change(); err == nil {
 			return nil
 		}
 	}
 	return err
+}
+
+// DetachIdle unmounts dir. It fails with EBUSY if programs use the mount.
+func DetachIdle(dir string) error {
+	return tryBusy(func() error { return detach(dir, 0, "-u") })
 }
 
 // DetachBusy unmounts dir at once, also if programs use the mount. Called by root, it ends the connection

@@ -82,7 +82,11 @@ func FlagsOf(dir string) (Flags, error) {
 // Remount changes the flags of the mount at dir. Only root can do this. While files are open for writing, the
 // mount cannot become read-only: EBUSY.
 func Remount(dir string, f Flags) error {
-	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|f.bits(), ""); err != nil {
+	err := tryBusy(func() error { return unix.Mount("", dir, "", unix.MS_REMOUNT|f.bits(), "") })
+	if errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("remount %s: %w: files are open for writing, or were removed and are still open; 'fuser -vm %[1]s' lists the programs", dir, err)
+	}
+	if err != nil {
 		return fmt.Errorf("remount %s: %w", dir, err)
 	}
 	return nil
