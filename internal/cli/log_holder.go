@@ -238,6 +238,9 @@ func saveState(c *client.Client, log *serve.Log) error {
 	return log.Save(state)
 }
 
+// quietWait is the time after which a mount tells that it waits for an earlier one that has ordered everything.
+const quietWait = 2 * time.Second
+
 // awaitLogs waits until earlier mounts at dir have ordered what they have answered.
 func (f *mountFlags) awaitLogs(ctx context.Context, dir string, logger *slog.Logger) error {
 	if !f.hard {
@@ -245,7 +248,11 @@ func (f *mountFlags) awaitLogs(ctx context.Context, dir string, logger *slog.Log
 		ctx, cancel = context.WithTimeout(ctx, f.timeout)
 		defer cancel()
 	}
+	began := time.Now()
 	err := serve.AwaitLogs(ctx, dir, func(s serve.LogStatus) {
+		if s.Changes == 0 && time.Since(began) < quietWait {
+			return // it is about to end
+		}
 		logger.Info("waiting until the changes of an earlier mount at this place are ordered", "process", s.PID, "changes", s.Changes)
 	})
 	if err != nil {
