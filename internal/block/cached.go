@@ -87,10 +87,15 @@ func (c *Cached) Put(ctx context.Context, b Block) error {
 	if err := c.store.Put(ctx, b); err != nil {
 		return err
 	}
+	c.wrote(&b)
+	return nil
+}
+
+// wrote caches a block that was put.
+func (c *Cached) wrote(b *Block) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.remember(b.ID, b.Data)
-	return nil
 }
 
 // Get implements Store. If the data do not fit in into, it returns the slice of the cache without a copy.

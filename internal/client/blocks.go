@@ -91,6 +91,11 @@ func (b *Blocks) put(ctx context.Context, x block.Block) error {
 	return b.persist(ctx, func() error { return store.Put(ctx, x) })
 }
 
+// putAll puts blocks of one partition into its store with one request, if that is possible (block.Batcher).
+func (b *Blocks) putAll(ctx context.Context, all []block.Block) error {
+	return block.PutAll(ctx, b.stores.All()[all[0].ID.Partition()], all)
+}
+
 // persist calls try, and repeats the call as long as it fails for a temporary reason and ctx lasts: a server
 // that starts again soon makes no write fail.
 func (b *Blocks) persist(ctx context.Context, try func() error) error {

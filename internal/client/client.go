@@ -151,7 +151,7 @@ func New(cfg Config) (*Client, error) {
 	part.leases.delegations = part.router.delegations
 	blocks := newBlocks(part)
 	if d := part.router.delegations; d != nil {
-		part.router.waiting, d.waiting.put = d.waiting, blocks.put
+		part.router.waiting, d.waiting.put, d.waiting.putAll = d.waiting, blocks.put, blocks.putAll
 	}
 	if err := part.router.delegations.restore(cfg.Journal.Logs); err != nil {
 		return nil, err

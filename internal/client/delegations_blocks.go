@@ -17,8 +17,12 @@ import (
 const (
 	// maxWaiting bounds these blocks, in bytes: a write beyond it stores its blocks before it is appended.
 	maxWaiting = 8 << 20
-	// putsAtATime bounds the blocks of logs that are being stored. Servers make several durable at once.
+	// putsAtATime bounds the puts of logs under way. Servers make several durable at once.
 	putsAtATime = 8
+	// maxPut and maxPutBytes bound the blocks of one put. Blocks are collected for half of the time for which
+	// their log collects operations, or until they are enough. So they are stored when their log is due.
+	maxPut      = 32
+	maxPutBytes = 256 << 10
 	// putLater is the time after the loss of a block in which writes store their blocks before they are
 	// appended, and so report errors themselves.
 	putLater = time.Minute
@@ -27,12 +31,17 @@ const (
 // waitingBlocks are the blocks of writes in logs that are not stored yet. The log withholds these writes
 // (delegate.Log.Withhold), and the journal has the blocks.
 type waitingBlocks struct {
-	d   *delegations
-	put func(context.Context, block.Block) error
+	d      *delegations
+	put    func(context.Context, block.Block) error
+	putAll func(context.Context, []block.Block) error // see block.Batcher
+	hurry  chan struct{}                              // has room for one token: the queue is due
+	alone  chan struct{}                              // holds a token for each put of one block
 
 	mu        sync.Mutex                      // is taken behind delegations.mu
 	blocks    map[posix.BlockID]*waitingBlock // GUARDED_BY mu
 	queue     []*waitingBlock                 // GUARDED_BY mu; those that nobody stores yet, the oldest first
+	queued    int                             // GUARDED_BY mu; bytes of queue
+	urgent    bool                            // GUARDED_BY mu; a caller waits for a log: the queue is due
 	bytes     int                             // GUARDED_BY mu; of blocks
 	putting   int                             // GUARDED_BY mu; goroutines that store blocks
 	notBefore time.Time                       // GUARDED_BY mu; no further block waits before
@@ -43,10 +52,13 @@ type waitingBlock struct {
 	block.Block
 	log    *logOf
 	number uint64
+	due    time.Time // when it is to be stored
 }
 
 func newWaitingBlocks(d *delegations) *waitingBlocks {
-	return &waitingBlocks{d: d, blocks: map[posix.BlockID]*waitingBlock{}}
+	return &waitingBlocks{
+		d: d, hurry: make(chan struct{}, 1), alone: make(chan struct{}, putsAtATime), blocks: map[posix.BlockID]*waitingBlock{},
+	}
 }
 
 // takes reports whether a block of n bytes may wait.
@@ -76,34 +88,74 @@ func (w *waitingBlocks) get(id posix.BlockID) []byte {
 	return nil
 }
 
-// add adds a block, and reports whether another goroutine is to store blocks.
+// add adds a block, and reports whether another goroutine is to store blocks. While one of them puts, another
+// one collects.
 func (w *waitingBlocks) add(b *waitingBlock) (another bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.blocks[b.ID] = b
 	w.bytes += len(b.Data)
 	w.queue = append(w.queue, b)
-	if another = w.putting < putsAtATime; another {
+	w.queued += len(b.Data)
+	enough := w.isEnough()
+	if enough {
+		signal(w.hurry)
+	}
+	if another = w.putting < 2 || enough && w.putting < putsAtATime; another {
 		w.putting++
 	}
 	return another
 }
 
-// next returns the oldest block that nobody stores; nil: there is none, and the goroutine ends.
-func (w *waitingBlocks) next() *waitingBlock {
+// isEnough reports whether the queue fills a put. The caller holds mu.
+func (w *waitingBlocks) isEnough() bool { return len(w.queue) >= maxPut || w.queued >= maxPutBytes }
+
+// hasten makes the queue due, since a caller waits for a log.
+func (w *waitingBlocks) hasten() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.queue) > 0 {
+	if len(w.queue) > 0 {
+		w.urgent = true
+		signal(w.hurry)
+	}
+}
+
+// next returns the oldest blocks that nobody stores, of one partition, for one put. If they are not due, it
+// returns the time until then. If there are none, the goroutine ends.
+func (w *waitingBlocks) next() (some []*waitingBlock, wait time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.queue) > 0 && w.blocks[w.queue[0].ID] != w.queue[0] {
+		w.pop() // its log has ended
+	}
+	if len(w.queue) == 0 {
+		w.queue, w.urgent = nil, false
+		w.putting--
+		return nil, 0
+	}
+	if wait = time.Until(w.queue[0].due); wait > 0 && !w.urgent && !w.isEnough() {
+		return nil, wait
+	}
+	size := 0
+	for len(w.queue) > 0 && len(some) < maxPut {
 		b := w.queue[0]
-		w.queue[0] = nil
-		w.queue = w.queue[1:]
+		if len(some) > 0 && (size+len(b.Data) > maxPutBytes || b.ID.Partition() != some[0].ID.Partition()) {
+			break
+		}
+		w.pop()
 		if w.blocks[b.ID] == b {
-			return b
+			some = append(some, b)
+			size += len(b.Data)
 		}
 	}
-	w.queue = nil
-	w.putting--
-	return nil
+	return some, 0
+}
+
+// pop removes the oldest block of the queue. The caller holds mu.
+func (w *waitingBlocks) pop() {
+	w.queued -= len(w.queue[0].Data)
+	w.queue[0] = nil
+	w.queue = w.queue[1:]
 }
 
 // drop removes a block, and reports whether it was there.
@@ -148,38 +200,89 @@ func (w *waitingBlocks) write(ctx context.Context, cmd *meta.Command, b *block.B
 // delegations.mu.
 func (w *waitingBlocks) keep(l *logOf, number uint64, b block.Block) {
 	l.log.Withhold(number)
-	if w.add(&waitingBlock{b, l, number}) {
+	if w.add(&waitingBlock{b, l, number, time.Now().Add(l.pace.delay() / 2)}) {
 		w.d.router.Go(w.store)
 	}
 }
 
 // store stores blocks until none is left.
 func (w *waitingBlocks) store(life context.Context) {
-	for b := w.next(); b != nil; b = w.next() {
-		ctx, cancel := w.d.router.Operation(life)
-		err := w.put(ctx, b.Block)
-		cancel()
-		if err != nil && life.Err() != nil {
-			continue // the journal has it, or the log is lost
+	for {
+		some, wait := w.next()
+		switch {
+		case wait > 0:
+			w.collect(life, wait)
+		case len(some) == 0:
+			return
+		case len(some) == 1 || !w.storeAll(life, some):
+			w.storeEach(life, some)
 		}
-		w.stored(b, err)
 	}
 }
 
-// stored records the outcome of the put of a block.
-func (w *waitingBlocks) stored(b *waitingBlock, err error) {
-	d := w.d
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !w.drop(b.ID) {
-		return // the log has ended
+// collect waits until the queue may be due.
+func (w *waitingBlocks) collect(life context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-w.hurry:
+	case <-life.Done():
+		w.hasten() // next gives the rest, which are not stored any more
 	}
-	l := b.log
-	if err == nil {
-		l.log.Stored(b.number)
-		signal(l.work)
-		return
+}
+
+// storeAll stores blocks with one put, and reports whether it has.
+func (w *waitingBlocks) storeAll(life context.Context, some []*waitingBlock) bool {
+	blocks := make([]block.Block, len(some))
+	for i, b := range some {
+		blocks[i] = b.Block
 	}
+	ctx, cancel := w.d.router.Operation(life)
+	defer cancel()
+	if w.putAll(ctx, blocks) != nil {
+		return false
+	}
+	w.stored(nil, some...)
+	return true
+}
+
+// storeEach stores blocks with one put each.
+func (w *waitingBlocks) storeEach(life context.Context, some []*waitingBlock) {
+	var each sync.WaitGroup
+	for _, b := range some {
+		w.alone <- struct{}{}
+		each.Go(func() {
+			defer func() { <-w.alone }()
+			ctx, cancel := w.d.router.Operation(life)
+			defer cancel()
+			if err := w.put(ctx, b.Block); err == nil || life.Err() == nil { // else the journal has it, or the log is lost
+				w.stored(err, b)
+			}
+		})
+	}
+	each.Wait()
+}
+
+// stored records the outcome of the put of blocks.
+func (w *waitingBlocks) stored(err error, some ...*waitingBlock) {
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	for _, b := range some {
+		switch {
+		case !w.drop(b.ID): // the log has ended
+		case err != nil:
+			w.lost(b, err)
+		default:
+			b.log.log.Stored(b.number)
+			signal(b.log.work)
+		}
+	}
+}
+
+// lost records that a block cannot be stored. The caller holds delegations.mu.
+func (w *waitingBlocks) lost(b *waitingBlock, err error) {
+	d, l := w.d, b.log
 	w.pause()
 	lost, dirs, ok := l.log.Void(b.number)
 	if !ok {

@@ -3,12 +3,15 @@ package client_test
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/blocktest"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
 	"github.com/globalfs/globalfs/internal/client/journal"
@@ -166,5 +169,95 @@ func TestBlocksOfALostLog(t *testing.T) {
 		require.EqualValues(t, 1, c.Losses())
 		require.Zero(t, c.Holding().BlockBytes)
 		n.Blocks.Hang(false)
+	})
+}
+
+// counted counts the puts of a store.
+type counted struct {
+	*blocktest.Memory
+	single, several atomic.Int64
+	refuses         atomic.Bool // several blocks at once
+}
+
+// Put implements block.Store.
+func (c *counted) Put(ctx context.Context, b block.Block) error {
+	c.single.Add(1)
+	return c.Memory.Put(ctx, b)
+}
+
+// PutAll implements block.Batcher.
+func (c *counted) PutAll(ctx context.Context, blocks []block.Block) error {
+	if c.refuses.Load() {
+		_ = c.Memory.Put(ctx, blocks[0])
+		return block.ErrUnavailable
+	}
+	c.several.Add(1)
+	return c.Memory.PutAll(ctx, blocks)
+}
+
+// The blocks of many small files take few puts, at a slow storage as well. A caller that waits makes the
+// blocks due at once.
+func TestBlocksOfManyFilesNeedFewPuts(t *testing.T) {
+	for _, slow := range []time.Duration{0, 8 * time.Millisecond} {
+		inBubble(t, func(t *testing.T, n *clienttest.Network) {
+			store := &counted{Memory: n.Blocks}
+			config := n.Config(west)
+			config.Delegate, config.CacheNames, config.Blocks = true, true, func(uint16) block.Store { return store }
+			c, err := client.New(config)
+			require.NoError(t, err)
+			defer c.Close()
+			dir := makeDir(t, c, posix.Root, "d")
+			n.Blocks.Slow(slow)
+			const files = 200
+			for i := range files {
+				a := create(t, c, dir.Ino, fmt.Sprint(i))
+				write(t, c, a.Ino, 0, blockText[:5000+i])
+				time.Sleep(time.Millisecond) // fake time
+			}
+			require.NoError(t, c.PersistAll(t.Context()))
+			require.Less(t, store.single.Load()+store.several.Load(), int64(files/3))
+			require.Len(t, n.Blocks.IDs(), files)
+
+			n.Blocks.Slow(0)
+			began := time.Now()
+			fill(t, c, dir.Ino, "one")
+			require.NoError(t, c.Persist(t.Context(), dir.Ino))
+			alone := time.Since(began)
+			require.Less(t, alone, 50*time.Millisecond)
+
+			store.refuses.Store(true)
+			store.single.Store(0)
+			for i := range 20 {
+				a := create(t, c, dir.Ino, fmt.Sprint("refused", i))
+				write(t, c, a.Ino, 0, blockText[:5000+i])
+			}
+			require.NoError(t, c.PersistAll(t.Context()))
+			require.EqualValues(t, 20, store.single.Load(), "each by itself")
+			require.Zero(t, c.Losses())
+			n.Check(t)
+		})
+	}
+}
+
+// If several blocks cannot be stored, only those are lost that cannot be stored by themselves.
+func TestOneOfSeveralBlocksCannotBeStored(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c := delegating(t, n)
+		dir := makeDir(t, c, posix.Root, "d")
+		n.Blocks.Resize(3*len(blockText) - 1)
+		var files []posix.Ino
+		for _, name := range []string{"a", "b", "c"} {
+			files = append(files, fill(t, c, dir.Ino, name).Ino)
+		}
+		time.Sleep(time.Second) // fake time
+		require.EqualValues(t, 1, c.Holding().Lost)
+		kept := 0
+		for _, ino := range files {
+			if bytes.Equal(blockText, read(t, c, ino, 0, len(blockText))) {
+				kept++
+			}
+		}
+		require.Equal(t, 2, kept)
+		n.Check(t)
 	})
 }

@@ -14,6 +14,9 @@ const (
 	batchDelay    = 5 * time.Millisecond
 	maxBatchDelay = 20 * time.Millisecond
 	fewOps        = 2
+	// shareDelay is the time for which callers that wait share the next batch while one is under way: the next
+	// one is sent when that has landed, and shareDelay after it was sent at the latest.
+	shareDelay = 5 * time.Millisecond
 	// countEvery is the number of operations after which is looked whether they are enough for a batch.
 	countEvery = 32
 )
@@ -22,11 +25,13 @@ const (
 type pace struct {
 	grown time.Duration // beyond batchDelay
 	since time.Time     // when the oldest operation that was not sent became the oldest
+	last  time.Time     // when the last batch was sent
 }
 
 // launched notes a batch of n operations.
 func (p *pace) launched(n int) {
 	p.since = time.Now()
+	p.last = p.since
 	if delay := p.delay(); n > fewOps {
 		p.grown = min(2*delay, maxBatchDelay) - batchDelay
 	} else {
@@ -40,8 +45,11 @@ func (p *pace) delay() time.Duration { return batchDelay + p.grown }
 // due returns the time until the next batch of a log. The caller holds delegations.mu.
 func (l *logOf) due() time.Duration {
 	_, enough := l.log.Unsent()
-	if enough || l.wanted > l.log.Sent() || l.ended {
+	switch {
+	case enough, l.ended, l.wanted > l.log.Sent() && l.log.Flying() == 0:
 		return 0
+	case l.wanted > l.log.Sent():
+		return time.Until(l.pace.last.Add(shareDelay))
 	}
 	return time.Until(l.pace.since.Add(l.pace.delay()))
 }

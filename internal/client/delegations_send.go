@@ -35,8 +35,14 @@ func (d *delegations) send(life context.Context, l *logOf) {
 func (d *delegations) launch(l *logOf) bool {
 	d.mu.Lock()
 	_, enough := l.log.Unsent()
-	if l.ended || l.log.Flying() > 0 && !enough && l.wanted <= l.log.Sent() {
+	waited := l.wanted > l.log.Sent()
+	switch {
+	case l.ended, l.log.Flying() > 0 && !enough && !waited:
 		d.mu.Unlock()
+		return false
+	case waited && l.due() > 0:
+		d.mu.Unlock()
+		signal(l.work) // it is collected
 		return false
 	}
 	x, ok := l.log.Next()
@@ -133,6 +139,7 @@ func (d *delegations) acknowledge(life context.Context, l *logOf, x *delegation.
 		l.moved = make(chan struct{})
 	}
 	if l.log.Len() > 0 {
+		signal(l.hurry)
 		signal(l.work)
 	}
 	large := l.log.IsLarge()

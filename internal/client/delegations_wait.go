@@ -62,6 +62,7 @@ func (d *delegations) wait(ctx context.Context, l *logOf, number uint64) error {
 		d.mu.Unlock()
 		signal(l.hurry)
 		signal(l.work)
+		d.waiting.hasten()
 		var err error
 		select {
 		case <-moved:

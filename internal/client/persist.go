@@ -116,6 +116,13 @@ func (w *written) Put(ctx context.Context, b block.Block) error {
 	return err
 }
 
+// PutAll implements block.Batcher.
+func (w *written) PutAll(ctx context.Context, blocks []block.Block) error {
+	err := block.PutAll(ctx, w.Store, blocks)
+	w.puts.Add(uint64(len(blocks)))
+	return err
+}
+
 // isSynced reports whether all blocks that were put survive a loss of power.
 func (w *written) isSynced() bool { return w.synced.Load() >= w.puts.Load() }
 

@@ -214,7 +214,7 @@ const followEvery = 10 * time.Second
 
 // followFirst is the same, in the beginning, for a client that may not hold directories of all partitions:
 // the servers may be about to start. It doubles up to followEvery.
-const followFirst = time.Second
+const followFirst = 100 * time.Millisecond
 
 // followAtOnce is the pause before a client that needs a newer description asks for it.
 const followAtOnce = 200 * time.Millisecond

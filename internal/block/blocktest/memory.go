@@ -141,12 +141,24 @@ func (m *Memory) enter(ctx context.Context) error {
 
 // Put implements block.Store.
 func (m *Memory) Put(ctx context.Context, b block.Block) error {
-	id, data := b.ID, b.Data
+	return m.PutAll(ctx, []block.Block{b})
+}
+
+// PutAll implements block.Batcher.
+func (m *Memory) PutAll(ctx context.Context, blocks []block.Block) error {
 	err := m.enter(ctx)
 	defer m.mu.Unlock()
-	if err != nil {
-		return err
+	for i := range blocks {
+		if err == nil {
+			err = m.put(&blocks[i])
+		}
 	}
+	return err
+}
+
+// put puts a block. The caller holds mu.
+func (m *Memory) put(b *block.Block) error {
+	id, data := b.ID, b.Data
 	old, ok := m.blocks[id]
 	switch {
 	case len(data) == 0 || len(data) > block.MaxSize:

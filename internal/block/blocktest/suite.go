@@ -5,6 +5,7 @@ package blocktest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -39,6 +40,7 @@ func Block(i, size int) (block.ID, []byte) {
 func TestStore(t *testing.T, open func(t *testing.T) block.Store) {
 	for name, test := range map[string]func(*testing.T, block.Store){
 		"PutGet":     testPutGet,
+		"PutAll":     testPutAll,
 		"Into":       testInto,
 		"Idempotent": testIdempotent,
 		"NotFound":   testNotFound,
@@ -66,6 +68,35 @@ func testPutGet(t *testing.T, s block.Store) {
 		id, data := Block(i, size)
 		RequireBlock(t, s, id, data)
 	}
+}
+
+// testPutAll: several blocks at once are put as one by one.
+func testPutAll(t *testing.T, s block.Store) {
+	var all []block.Block
+	for i, size := range Sizes[:len(Sizes)-1] {
+		id, data := Block(i, size)
+		all = append(all, block.New(id, data))
+	}
+	err := block.PutAll(t.Context(), s, all[1:])
+	if errors.Is(err, errors.ErrUnsupported) {
+		return
+	}
+	require.NoError(t, err)
+	require.NoError(t, block.PutAll(t.Context(), s, all), "some are there")
+	for _, b := range all {
+		RequireBlock(t, s, b.ID, b.Data)
+	}
+	for i, size := range Sizes[:len(Sizes)-1] {
+		_, other := Block(i+100, size)
+		id, _ := Block(i+200, size)
+		conflict := []block.Block{block.New(id, other), block.New(all[i].ID, other)}
+		require.ErrorIs(t, block.PutAll(t.Context(), s, conflict), block.ErrConflict)
+		RequireBlock(t, s, all[i].ID, all[i].Data)
+	}
+	require.Error(t, block.PutAll(t.Context(), s, []block.Block{all[0], {ID: block.ID{9}}}), "it has no data")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, block.PutAll(ctx, s, all), context.Canceled)
 }
 
 // RequireBlock fails the test unless s returns data as the content of block id.

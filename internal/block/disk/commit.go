@@ -25,9 +25,9 @@ type update struct {
 	err   error  // GUARDED_BY Store.committing
 }
 
-// submit makes u durable together with all updates that other goroutines submit meanwhile: the first
-// goroutine that gets the lock writes for all that wait, with one sync.
-func (s *Store) submit(ctx context.Context, u *update) error {
+// submit makes updates durable together with all that other goroutines submit meanwhile: the first goroutine
+// that gets the lock writes for all that wait, with one sync. It returns the first error of these updates.
+func (s *Store) submit(ctx context.Context, updates ...*update) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -35,19 +35,24 @@ func (s *Store) submit(ctx context.Context, u *update) error {
 		return err // it would wait long
 	}
 	s.waiting.Lock()
-	s.queue = append(s.queue, u)
+	s.queue = append(s.queue, updates...)
 	s.waiting.Unlock()
 
 	s.committing.Lock()
 	defer s.committing.Unlock()
-	if !u.done {
+	if !updates[0].done { // they are committed together
 		s.waiting.Lock()
-		updates := s.queue
+		all := s.queue
 		s.queue = nil
 		s.waiting.Unlock()
-		s.commit(updates)
+		s.commit(all)
 	}
-	return u.err
+	for _, u := range updates {
+		if u.err != nil {
+			return u.err
+		}
+	}
+	return nil
 }
 
 // commit applies updates, in order. Updates may be applied twice, so commit continues after the rebuild of a

@@ -170,6 +170,30 @@ func (s *Store) Put(ctx context.Context, b block.Block) error {
 	}
 }
 
+// PutAll implements block.Batcher.
+func (s *Store) PutAll(ctx context.Context, blocks []block.Block) error {
+	updates := make([]*update, len(blocks))
+	for i := range blocks {
+		b := &blocks[i]
+		if err := b.CheckSize(); err != nil {
+			return err
+		}
+		updates[i] = &update{id: b.ID, data: b.Data, crc: b.Sum}
+	}
+	if err := s.submit(ctx, updates...); err != nil {
+		return err
+	}
+	for i, u := range updates {
+		if u.found == nil {
+			continue
+		}
+		if err := s.Put(ctx, blocks[i]); err != nil { // reads the existing copy
+			return err
+		}
+	}
+	return nil
+}
+
 // verify reports whether the copy that e names is good; ErrConflict if it has other bytes.
 func (s *Store) verify(u *update, e *entry) (bool, error) {
 	_, err := s.read(u.id, e, nil)

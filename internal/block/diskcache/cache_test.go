@@ -98,7 +98,7 @@ func TestCachesOverHedgedRegions(t *testing.T) {
 		nearest, err := block.NewNearest(blocktest.NewMemoryRegion(t, 5).Client(t), blocktest.NewMemoryRegion(t, 3).Client(t))
 		require.NoError(t, err)
 		c, _ := cacheIn(t, t.TempDir(), smallCache)
-		return block.NewCached(c.Over(nearest), 1<<20)
+		return block.NewCached(c.Over(nearest), block.NewMemory(1<<20))
 	})
 }
 

@@ -3,6 +3,7 @@ package region
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,6 +33,12 @@ func TestRequestRoundTrip(t *testing.T) {
 		require.Equal(t, "00010000000000020000000000000003"+"6ba237fb"+"636f6e74656e74", fmt.Sprintf("%x", encoded[1:]), "the bytes are for ever")
 	}
 	require.Equal(t, b.Frame(), want.Frame(), "made anew")
+	second := block.New(block.LastID, []byte("more"))
+	for _, o := range []op{opPutAll, opStoreAll} {
+		q, err := decodeRequest(encodeBlocks(o, []*block.Block{&b, &second}))
+		require.NoError(t, err)
+		require.Equal(t, request{op: o, blocks: []block.Block{want, {ID: second.ID, Sum: second.Sum, Data: second.Data}}}, q)
+	}
 	q, err := decodeRequest(encodeGet(opFetch, someID))
 	require.NoError(t, err)
 	require.Equal(t, request{op: opFetch, id: someID}, q)
@@ -53,15 +60,20 @@ func TestRequestRoundTrip(t *testing.T) {
 	require.Equal(t, request{op: opList, from: someID, to: block.LastID}, q)
 
 	for name, b := range map[string][]byte{
-		"empty":          {},
-		"operation":      {byte(opEnd)},
-		"no data":        put(nil),
-		"too large":      put(make([]byte, block.MaxSize+1)),
-		"cut id":         encodeGet(opGet, someID)[:9],
-		"left over":      append(encodeGet(opGet, someID), 0),
-		"forged count":   {byte(opDelete), 200, 1, 1, 2, 3},
-		"too many sizes": encodeSizes(make([]block.ID, maxSizes+1)),
-		"too many ids":   encodeDelete(opDelete, make([]block.ID, maxIDs+1)),
+		"empty":           {},
+		"operation":       {byte(opEnd)},
+		"no data":         put(nil),
+		"too large":       put(make([]byte, block.MaxSize+1)),
+		"cut id":          encodeGet(opGet, someID)[:9],
+		"no blocks":       {byte(opPutAll)},
+		"an empty block":  encodeBlocks(opPutAll, []*block.Block{&b, {ID: someID}}),
+		"a cut block":     encodeBlocks(opPutAll, []*block.Block{&b})[:30],
+		"too many blocks": encodeBlocks(opStoreAll, slices.Repeat([]*block.Block{&b}, maxBlocks+1)),
+		"too many bytes":  encodeBlocks(opStoreAll, []*block.Block{&b, {ID: someID, Data: make([]byte, block.MaxSize)}}),
+		"left over":       append(encodeGet(opGet, someID), 0),
+		"forged count":    {byte(opDelete), 200, 1, 1, 2, 3},
+		"too many sizes":  encodeSizes(make([]block.ID, maxSizes+1)),
+		"too many ids":    encodeDelete(opDelete, make([]block.ID, maxIDs+1)),
 	} {
 		_, err := decodeRequest(b)
 		require.Error(t, err, name)
@@ -95,6 +107,7 @@ func TestBlockDamagedOnTheWire(t *testing.T) {
 
 func FuzzRequest(f *testing.F) {
 	f.Add(put([]byte("content")))
+	f.Add(encodeBlocks(opPutAll, []*block.Block{{ID: someID, Data: []byte("content")}}))
 	f.Add(encodeGet(opGet, someID))
 	f.Add(encodeDelete(opDelete, []block.ID{someID, block.LastID}))
 	f.Add(encodeList(someID, block.LastID))

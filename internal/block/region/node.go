@@ -85,6 +85,7 @@ type Node struct {
 	// stragglers continue after the answer to their request. Close waits for them.
 	stragglers stragglers
 	flushes    *flushes
+	singly     singly // of requests to other servers
 	// buffers holds the bytes of blocks that are read only to verify them.
 	buffers sync.Pool // of *[]byte
 }
@@ -138,6 +139,10 @@ func (n *Node) do(ctx context.Context, q *request) ([]byte, error) {
 		return replyOK(0), n.put(ctx, &q.block)
 	case opStore:
 		return replyOK(0), n.store(ctx, &q.block)
+	case opPutAll:
+		return replyOK(0), n.putAll(ctx, q.blocks)
+	case opStoreAll:
+		return replyOK(0), n.storeAll(ctx, q.blocks)
 	case opGet, opGetByRight:
 		return n.find(ctx, q.id)
 	case opFetch:
@@ -202,10 +207,16 @@ func (n *Node) store(ctx context.Context, b *block.Block) error {
 	if err := verify(b); err != nil {
 		return err
 	}
+	n.wakeForStray(b)
+	return n.take(ctx, *b)
+}
+
+// wakeForStray begins a round if this server is no keeper of a block that it gets: a keeper could not take the
+// block, which is handed back as soon as the keeper can.
+func (n *Node) wakeForStray(b *block.Block) {
 	if !slices.Contains(n.view.Load().keepers(b.ID, n.down()), n.config.Self) {
-		n.wakeUp() // a keeper could not take it: it is handed back as soon as the keeper can
+		n.wakeUp()
 	}
-	return n.take(ctx, b)
 }
 
 // verify verifies a block from the wire. The checksum is not computed again on the way to the disk: for one
@@ -217,16 +228,26 @@ func verify(b *block.Block) error {
 	return nil
 }
 
-// take puts a verified block on the disk of this server. It refuses the block if this server leaves, since
-// the sender knows older members. So once this server leaves and no block is on its way to the disk, no
-// further block comes (rounds.next).
-func (n *Node) take(ctx context.Context, b *block.Block) error {
+// take puts verified blocks on the disk of this server. It refuses them if this server leaves, since the
+// sender knows older members. So once this server leaves and no block is on its way to the disk, no further
+// block comes (rounds.next).
+func (n *Node) take(ctx context.Context, blocks ...block.Block) error {
 	n.taking.Add(1) // before the members are looked at
 	defer n.taking.Add(-1)
 	if n.view.Load().isLeaving(n.config.Self) {
-		return fmt.Errorf("put block %v: server %d is leaving: %w", b.ID, n.config.Self, errStale)
+		return fmt.Errorf("put block %v: server %d is leaving: %w", blocks[0].ID, n.config.Self, errStale)
 	}
-	return n.config.Disk.Put(ctx, *b)
+	if len(blocks) > 1 {
+		if err := block.PutAll(ctx, n.config.Disk, blocks); !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+	}
+	for i := range blocks {
+		if err := n.config.Disk.Put(ctx, blocks[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fetch returns the reply with the copy on the own disk, without a copy of the data in between, in memory of

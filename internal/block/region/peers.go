@@ -94,12 +94,17 @@ func (p *peers) try(ctx context.Context, self multicast.ProcessID, do func(conte
 	return err
 }
 
-// gaveUp suspects a server that did not answer, unless the caller ended the wait.
+// gaveUp suspects a server that did not answer, unless the caller ended the wait, or the server does not know
+// the request.
 func (p *peers) gaveUp(ctx context.Context, to multicast.ProcessID, err error) error {
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return ctx.Err()
+	case isUnknown(err):
+		p.answered(to, nil) // it is of an older version
+	default:
+		p.passOver(to)
 	}
-	p.passOver(to)
 	return fmt.Errorf("storage server %d: %w: %w", to, block.ErrUnavailable, err)
 }
 

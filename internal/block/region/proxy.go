@@ -133,7 +133,7 @@ func (n *Node) storeAt(ctx context.Context, server multicast.ProcessID, frame []
 			if err != nil {
 				return err
 			}
-			return n.take(ctx, &q.block)
+			return n.take(ctx, q.block)
 		})
 	}
 	_, err := n.peers.call(ctx, server, frame)

@@ -36,7 +36,7 @@ func client(t testing.TB, a acceptor) *block.Cached {
 	}
 	nearest, err := block.NewNearest(regions...)
 	require.NoError(t, err)
-	return block.NewCached(nearest, 4<<20)
+	return block.NewCached(nearest, block.NewMemory(4<<20))
 }
 
 // TestPutCopiesOnce: all regions get the bytes that New has copied, and the cache keeps them.

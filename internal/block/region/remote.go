@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +21,7 @@ type Remote struct {
 	nodes   atomic.Pointer[[]multicast.ProcessID]
 	peers   *peers
 	hedging *hedging // of gets
+	singly  singly
 }
 
 // NewRemote makes the store of the region with these servers, the nearest first. After timeout without an
@@ -73,7 +73,7 @@ func (r *Remote) getBy(ctx context.Context, id block.ID, right block.Right) ([]b
 		return r.get(ctx, encodeGet(opGet, id), isFinal)
 	}
 	reply, err := r.get(ctx, encodeGetByRight(id, right), func(err error) bool { return isFinal(err) && !errors.Is(err, block.ErrForbidden) })
-	if err != nil && ctx.Err() == nil && strings.Contains(err.Error(), unknownOperation) {
+	if err != nil && ctx.Err() == nil && isUnknown(err) {
 		return r.get(ctx, encodeGet(opGet, id), isFinal)
 	}
 	return reply, err
@@ -118,7 +118,7 @@ func (r *Remote) Sign(ctx context.Context, s block.Signing) (url string, err err
 	}
 	reply, err := r.answer(ctx, encodeSign(&s), final)
 	switch {
-	case err != nil && strings.Contains(err.Error(), unknownOperation):
+	case isUnknown(err):
 		return "", fmt.Errorf("the servers are of a version that signs no requests to the object storage: upgrade them, or give this machine credentials: %w", err)
 	case err != nil:
 		return "", err

@@ -33,7 +33,7 @@ func (r Role) String() string {
 // role returns the least role that may send a request. Requests that are not listed are for servers.
 func (o op) role() Role {
 	switch o {
-	case opPut, opGet, opGetByRight, opMembers, opUsage, opStatus, opSync, opSign:
+	case opPut, opPutAll, opGet, opGetByRight, opMembers, opUsage, opStatus, opSync, opSign:
 		return RoleClient
 	case opDelete, opList, opSizes:
 		return RoleTrusted
@@ -60,15 +60,28 @@ func (n *Node) authorize(ctx context.Context, q *request) error {
 	if q.op == opSign && is == RoleClient && q.signing.Do == block.SignGet {
 		return n.authorize(ctx, &request{op: opGetByRight, id: q.signing.ID, right: q.signing.Right})
 	}
-	id, puts := q.block.ID, q.op == opPut
-	if q.op == opSign {
-		id, puts = q.signing.ID, true
-	}
-	if puts && is == RoleClient && (id.Session() == 0 || id.Counter() == 0 || !n.isOfTree(id)) {
-		return fmt.Errorf("put block %v: no write names a block like this: %w", id, block.ErrForbidden)
+	for _, id := range q.puts() {
+		if is == RoleClient && (id.Session() == 0 || id.Counter() == 0 || !n.isOfTree(id)) {
+			return fmt.Errorf("put block %v: no write names a block like this: %w", id, block.ErrForbidden)
+		}
 	}
 	if (q.op == opGet || q.op == opGetByRight) && is == RoleClient && n.config.MayGet != nil && !n.config.MayGet(ctx, q.id, q.right) {
 		return fmt.Errorf("get block %v: the caller shows no right to it that this server accepts: upgrade the client, or give all servers the same vector keys: %w", q.id, block.ErrForbidden)
 	}
 	return nil
+}
+
+// puts returns the blocks that a client puts with a request.
+func (q *request) puts() (ids []block.ID) {
+	switch q.op {
+	case opPut:
+		return []block.ID{q.block.ID}
+	case opSign:
+		return []block.ID{q.signing.ID}
+	case opPutAll:
+		for i := range q.blocks {
+			ids = append(ids, q.blocks[i].ID)
+		}
+	}
+	return ids
 }

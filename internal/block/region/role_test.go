@@ -12,9 +12,9 @@ import (
 
 // leastRole is the least role for each request: lower roles may not send it.
 var leastRole = map[op]Role{
-	opPut: RoleClient, opGet: RoleClient, opGetByRight: RoleClient, opMembers: RoleClient, opUsage: RoleClient, opStatus: RoleClient, opSync: RoleClient, opSign: RoleClient,
+	opPut: RoleClient, opPutAll: RoleClient, opGet: RoleClient, opGetByRight: RoleClient, opMembers: RoleClient, opUsage: RoleClient, opStatus: RoleClient, opSync: RoleClient, opSign: RoleClient,
 	opDelete: RoleTrusted, opList: RoleTrusted, opSizes: RoleTrusted, opSetMembers: RoleAdmin,
-	opStore: RoleServer, opFetch: RoleServer, opDrop: RoleServer, opPing: RoleServer, opDigest: RoleServer, opScope: RoleServer, opHave: RoleServer, opFlush: RoleServer,
+	opStore: RoleServer, opStoreAll: RoleServer, opFetch: RoleServer, opDrop: RoleServer, opPing: RoleServer, opDigest: RoleServer, opScope: RoleServer, opHave: RoleServer, opFlush: RoleServer,
 }
 
 func TestRequestsTakeARole(t *testing.T) {
@@ -61,6 +61,8 @@ func TestPutsOfClientsArePlausible(t *testing.T) {
 		require.NoError(t, n.authorize(t.Context(), &request{op: opPut, block: block.Block{ID: posix.MakeBlockID(1, 2, 3)}}))
 		for _, id := range []block.ID{{}, posix.MakeBlockID(1, 0, 3), posix.MakeBlockID(1, 2, 0), posix.MakeBlockID(2, 2, 3)} {
 			require.Equal(t, allowed, n.authorize(t.Context(), &request{op: opPut, block: block.Block{ID: id}}) == nil, "%v", role)
+			both := []block.Block{{ID: posix.MakeBlockID(1, 2, 3)}, {ID: id}}
+			require.Equal(t, allowed, n.authorize(t.Context(), &request{op: opPutAll, blocks: both}) == nil, "%v", role)
 			for _, do := range []block.Signed{block.SignPut, block.SignCompare} {
 				require.Equal(t, allowed, n.authorize(t.Context(), &request{op: opSign, signing: block.Signing{Do: do, ID: id}}) == nil, "%v", role)
 			}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/buffers"
@@ -40,6 +41,9 @@ const (
 
 	opGetByRight // for clients: id, Right -> as opGet
 	opSign       // for clients: kind, id, Right, length, sum -> URL of a request to the object storage
+
+	opPutAll   // for clients: at least one block, each: id, CRC32C of id and data, length, data
+	opStoreAll // the same of this server
 	opEnd
 )
 
@@ -52,9 +56,10 @@ const listIDs = 1024
 // request is a decoded request. The comment of its op names its fields.
 type request struct {
 	op       op
-	id       block.ID    // of opGet, opGetByRight and opFetch
-	right    block.Right // of opGetByRight
-	block    block.Block // aliases the request
+	id       block.ID      // of opGet, opGetByRight and opFetch
+	right    block.Right   // of opGetByRight
+	block    block.Block   // aliases the request
+	blocks   []block.Block // of opPutAll and opStoreAll; they alias the request
 	ids      []block.ID
 	from, to block.ID
 	stamp    stamp
@@ -70,6 +75,46 @@ func encodeStore(b *block.Block) []byte {
 	request = append(append(request, byte(opStore)), b.ID[:]...)
 	request = binary.LittleEndian.AppendUint32(request, b.Sum)
 	return append(request, b.Data...)
+}
+
+// Bounds of one opPutAll: blocks, and the bytes of their data.
+const (
+	maxBlocks = 64
+	maxBytes  = block.MaxSize
+)
+
+// encodeBlocks returns a request with blocks, in memory of package buffers.
+func encodeBlocks(o op, blocks []*block.Block) []byte {
+	size := 1
+	for _, b := range blocks {
+		size += len(b.ID) + 4 + binary.MaxVarintLen32 + len(b.Data)
+	}
+	request := append(buffers.Take(size)[:0], byte(o))
+	for _, b := range blocks {
+		request = binary.LittleEndian.AppendUint32(append(request, b.ID[:]...), b.Sum)
+		request = varint.AppendBytes(request, b.Data)
+	}
+	return request
+}
+
+// readBlocks reads the blocks of encodeBlocks.
+func readBlocks(r *varint.Reader) (blocks []block.Block) {
+	size := 0
+	for r.Len() > 0 && r.Err() == nil {
+		var b block.Block
+		var sum [4]byte
+		r.Fixed(b.ID[:])
+		r.Fixed(sum[:])
+		b.Sum, b.Data = binary.LittleEndian.Uint32(sum[:]), r.Bytes()
+		if size += len(b.Data); len(b.Data) == 0 || size > maxBytes || len(blocks) == maxBlocks {
+			r.Fail()
+		}
+		blocks = append(blocks, b)
+	}
+	if len(blocks) == 0 {
+		r.Fail()
+	}
+	return blocks
 }
 
 // encodeGet returns a request for a block.
@@ -104,6 +149,9 @@ func readSigning(r *varint.Reader) (s block.Signing) {
 // changes: clients of another version look for it.
 const unknownOperation = "block request: unknown operation"
 
+// isUnknown reports whether an error says that a server does not know the operation of a request.
+func isUnknown(err error) bool { return err != nil && strings.Contains(err.Error(), unknownOperation) }
+
 // encodeDelete returns a request that deletes at most maxIDs blocks.
 func encodeDelete(o op, ids []block.ID) []byte { return appendIDs([]byte{byte(o)}, ids) }
 
@@ -120,6 +168,8 @@ func decodeRequest(b []byte) (request, error) {
 	case opPut, opStore:
 		r.Fixed(q.block.ID[:])
 		q.block.Sum, q.block.Data = readBlock(r)
+	case opPutAll, opStoreAll:
+		q.blocks = readBlocks(r)
 	case opGet, opFetch:
 		r.Fixed(q.id[:])
 	case opGetByRight:

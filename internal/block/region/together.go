@@ -1,0 +1,166 @@
+package region
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Several small blocks in one request: it costs a server about as much as one block. The request succeeds only
+// if each server in it has stored all of its blocks. Otherwise the blocks are put one by one, and put finds
+// other servers for those that fail.
+
+// apart is the time for which blocks are put one by one after a server that knows no requests with several.
+const apart = time.Minute
+
+// singly remembers such a server.
+type singly struct{ until atomic.Int64 }
+
+// isDue reports whether blocks are put one by one.
+func (s *singly) isDue() bool { return time.Now().UnixNano() < s.until.Load() }
+
+// note remembers the error of a request with several blocks.
+func (s *singly) note(err error) {
+	if isUnknown(err) {
+		s.until.Store(time.Now().Add(apart).UnixNano())
+	}
+}
+
+// PutAll implements block.Batcher.
+func (r *Remote) PutAll(ctx context.Context, blocks []block.Block) error {
+	if r.singly.isDue() {
+		return errors.ErrUnsupported
+	}
+	all := make([]*block.Block, len(blocks))
+	for i := range blocks {
+		if err := blocks[i].CheckSize(); err != nil {
+			return err
+		}
+		all[i] = &blocks[i]
+	}
+	request := newLent(encodeBlocks(opPutAll, all))
+	err := r.ask(ctx, request.bytes)
+	request.release(err)
+	r.singly.note(err)
+	return err
+}
+
+// putAll makes the copies of blocks.
+func (n *Node) putAll(ctx context.Context, blocks []block.Block) error {
+	for i := range blocks {
+		if err := verify(&blocks[i]); err != nil {
+			return err
+		}
+	}
+	if n.placeAll(ctx, blocks) {
+		return nil
+	}
+	var g errgroup.Group
+	g.SetLimit(putsAtATime)
+	for i := range blocks {
+		g.Go(func() error { return n.put(ctx, &blocks[i]) })
+	}
+	return g.Wait()
+}
+
+// putsAtATime bounds the blocks of one request that are put at the same time.
+const putsAtATime = 8
+
+// placeAll stores blocks on the servers that put would try first, with one request to each, and reports
+// whether all of them have answered in time that they have stored theirs.
+func (n *Node) placeAll(ctx context.Context, blocks []block.Block) bool {
+	parts := n.parts(blocks)
+	if parts == nil || n.singly.isDue() {
+		return false
+	}
+	storing, cancel := context.WithTimeout(ctx, n.config.CallTimeout/slowPart)
+	defer cancel()
+	var last *part
+	results := make(chan error, len(parts))
+	for _, p := range parts {
+		if last == nil || !slices.Equal(last.blocks, p.blocks) {
+			p.request = newLent(encodeBlocks(opStoreAll, p.blocks))
+			defer p.request.release(nil)
+		} else {
+			p.request = last.request
+		}
+		last = p
+		p.request.use()
+		n.stragglers.Go(func() {
+			err := n.storeAllAt(storing, p.server, p.request.bytes)
+			p.request.release(err)
+			results <- err
+		})
+	}
+	for range parts {
+		select {
+		case err := <-results:
+			if n.singly.note(err); err != nil {
+				return false
+			}
+		case <-storing.Done(): // the own disk may hang
+			return false
+		}
+	}
+	return true
+}
+
+// part has the blocks of one request to a server.
+type part struct {
+	server  multicast.ProcessID
+	blocks  []*block.Block
+	request *lent // opStoreAll
+}
+
+// parts distributes blocks to the servers that put would try first. Nil: there are too few servers.
+func (n *Node) parts(blocks []block.Block) (parts []*part) {
+	v := n.view.Load()
+	for i := range blocks {
+		servers := n.lastDown(n.peers.order(v.ring.Walk(blocks[i].ID)))
+		if len(servers) < v.copies {
+			return nil
+		}
+		for _, server := range servers[:v.copies] {
+			at := slices.IndexFunc(parts, func(p *part) bool { return p.server == server })
+			if at < 0 {
+				at = len(parts)
+				parts = append(parts, &part{server: server})
+			}
+			parts[at].blocks = append(parts[at].blocks, &blocks[i])
+		}
+	}
+	return parts
+}
+
+// storeAllAt stores the blocks of an opStoreAll on a server.
+func (n *Node) storeAllAt(ctx context.Context, server multicast.ProcessID, request []byte) error {
+	if server != n.config.Self {
+		_, err := n.peers.call(ctx, server, request)
+		return err
+	}
+	return n.peers.try(ctx, server, func(ctx context.Context) error {
+		q, err := decodeRequest(request)
+		if err != nil {
+			return err
+		}
+		return n.take(ctx, q.blocks...)
+	})
+}
+
+// storeAll puts blocks on the own disk.
+func (n *Node) storeAll(ctx context.Context, blocks []block.Block) error {
+	for i := range blocks {
+		if err := verify(&blocks[i]); err != nil {
+			return err
+		}
+		n.wakeForStray(&blocks[i])
+	}
+	return n.take(ctx, blocks...)
+}
