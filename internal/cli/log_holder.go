@@ -238,7 +238,8 @@ func saveState(c *client.Client, log *serve.Log) error {
 	return log.Save(state)
 }
 
-// quietWait is the time after which a mount tells that it waits for an earlier one that has ordered everything.
+// quietWait is the time after which a mount tells that it waits for an earlier one that has ordered
+// everything.
 const quietWait = 2 * time.Second
 
 // awaitLogs waits until earlier mounts at dir have ordered what they have answered.

@@ -55,9 +55,9 @@ func mkdir(t *testing.T, dir, name string) string {
 	return path
 }
 
-// runPjdfstest runs all of pjdfstest in a directory. Failures that docs/posix.md does not list fail the
-// test. The tests that make the mount read-only run by themselves: others leave removed files open, with which
-// the kernel refuses that.
+// runPjdfstest runs all of pjdfstest in a directory. Failures that docs/posix.md does not list fail the test.
+// The tests that make the mount read-only run by themselves: others leave removed files open, with which the
+// kernel refuses that.
 func runPjdfstest(t *testing.T, suite, dir string, env []string) {
 	t.Helper()
 	judgePjdfstest(t, env, dir, suite, "-c", pjdfstestConfig(t, false), "-p", dir)
