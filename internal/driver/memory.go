@@ -24,7 +24,7 @@ type memory struct {
 	over     chan struct{} // closed when no turn follows
 
 	mu          sync.Mutex
-	completions []fabric.Completion // for the next turn; GUARDED_BY mu
+	completions []fabric.Completion // GUARDED_BY mu; for the next turn
 }
 
 // UseMemory gives the node an endpoint. It is called before Run, at most once. The driver owns the endpoint
