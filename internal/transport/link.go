@@ -49,7 +49,6 @@ func (g generation) encode() *wire.Generation {
 //   - bytes is the size of queue and at most Window; unread + stale exceeds Window by at most a start
 //   - stale is 0 if started
 //   - queue is empty unless started
-//   - queue is empty unless started
 type link struct {
 	peer         multicast.ProcessID
 	mine, theirs generation
