@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// Cached is a Store that keeps the blocks of another one that were used last in memory. Blocks never change,
-// so nothing in it is ever stale. A deleted block may be read until it is evicted, which only a caller with a
-// right to it does. Concurrent gets of the same block ask the store once.
+// Cached is a Store that keeps recently used blocks of another store in memory. Blocks never change, so
+// cached blocks are never out of date. A deleted block can be read until it is evicted. Concurrent Gets of
+// the same block cause one Get of the store.
 type Cached struct {
 	store Store
 	max   int
@@ -21,7 +21,7 @@ type Cached struct {
 	bytes   int                  // GUARDED_BY mu; of the data of blocks; at most max
 	flights map[ID]*flight       // GUARDED_BY mu
 	hits    uint64               // GUARDED_BY mu
-	misses  uint64               // GUARDED_BY mu; gets that asked the store, without those that waited for another
+	misses  uint64               // gets that asked the store, except those that waited for another get
 }
 
 type cachedBlock struct {
@@ -41,14 +41,15 @@ func NewCached(store Store, maxBytes int) *Cached {
 	return &Cached{store: store, max: maxBytes, blocks: make(map[ID]*list.Element), flights: make(map[ID]*flight)}
 }
 
-// Stats gives how many gets the cache answered, how many asked the store, and how many bytes it has now.
+// Stats returns the number of gets that the cache has answered, the number that asked the store, and the
+// present size in bytes.
 func (c *Cached) Stats() (hits, misses uint64, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hits, c.misses, c.bytes
 }
 
-// Put implements Store. It caches the block: a written block is often read soon.
+// Put implements Store. It also caches the block, because a written block is often read soon.
 func (c *Cached) Put(ctx context.Context, b Block) error {
 	if err := c.store.Put(ctx, b); err != nil {
 		return err
@@ -99,7 +100,7 @@ func (c *Cached) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 	}
 }
 
-// Into returns data in into if it fits there, else data itself.
+// Into returns data, copied to into if the capacity of into suffices.
 func Into(into, data []byte) []byte {
 	if cap(into) < len(data) {
 		return data
