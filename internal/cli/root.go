@@ -1,6 +1,6 @@
-// Package cli implements the commands of the program globalfs (docs/commands.md). Each cobra command has its own
-// file, named like the command: admin_recover.go has 'globalfs admin recover'. A command parses its flags and
-// arguments, calls a package that does the work, and prints the result as text or JSON:
+// Package cli implements the commands of the program globalfs (docs/commands.md). Most cobra
+// commands have a file of their name: admin_recover.go has 'globalfs admin recover'. A command parses its flags
+// and arguments, calls a package that does the work, and prints the result as text or JSON:
 //
 //	server                          package daemon    a server of a cluster
 //	mount, umount                   package mount     a mounted tree
@@ -12,8 +12,8 @@
 //	bench                           package bench
 //
 // accessFlags, certsChoice and clusterFlags are the flags by which a command finds a cluster, chooses its
-// certificate, or configures an embedded cluster. Package command has the exit codes, the output formats and the
-// other common parts of all programs. Only this package ends the process, by the exit code of Main.
+// certificate, or configures an embedded cluster. Package command has the exit codes, the output formats and
+// the other common parts of all programs. Only this package ends the process, by the exit code of Main.
 package cli
 
 import (

@@ -25,8 +25,8 @@
 //   - Names, attributes and xattrs are changed on behalf of one user: the user in the command, if the machine
 //     may act for that user; root counts as nobody. The rules are those of Linux, applied to the state at the
 //     command's place in the order, so a chmod that was ordered before counts.
-//   - Content of files and directories is accessed for the whole machine: access is allowed if any user of the
-//     machine is allowed. The machine accesses content by descriptors, which may have been opened earlier, or
+//   - Content of files and directories is accessed for the whole machine: access is allowed if any user of
+//     the machine is allowed. The machine accesses content by descriptors, which may have been opened earlier, or
 //     by another of its users. An owner may also access any content, because the owner could change the mode,
 //     and may write to a file that was created without write permission. Queries name no user.
 //   - A write clears the set-id bits. A set-group-id bit can be set only for groups of the machine. Only root
@@ -34,9 +34,9 @@
 //   - A client that was told the number of an inode may read its attributes, symlink target, rule and way up.
 //     Directories on a path protect only names. The asked replica verifies that the client was told the
 //     numbers in its command (named.go).
-//   - Commands that concern more than an inode and its names are refused: Move, Collected, posts, Scan, Queue,
-//     Garbage, Rules. Tasks are returned for own directories only. So a client with an Authority cannot choose
-//     the number of an inode (mknod.go).
+//   - Commands that concern more than an inode and its names are refused: Move, Collected, posts, Scan,
+//     Queue, Garbage, Rules. Tasks are returned for own directories only. So a client with an Authority cannot
+//     choose the number of an inode (mknod.go).
 //
 // All parties of a command know its Authority and see the same scene, so they decide alike. Locks are kept at
 // the home of an inode. The home does not know the owner of an inode that lives elsewhere, so every client
@@ -44,18 +44,18 @@
 //
 // # Where inodes are
 //
-// An inode keeps its number for ever, and the number names its home partition. The inode lives at its home, or
-// in another partition; then its home has a forwarding. An entry may name any inode. If the inode is in another
-// partition, the entry has a hint of that partition, which may be out of date. A partition that is asked for an
-// inode that it does not have answers EREMOTE with the partition of the inode if it is the home, else ESTALE:
-// the client then asks the home. The root directories of partitions (Birth) never move, and commands that
-// would remove or replace them get EBUSY.
+// An inode keeps its number for ever, and the number names its home partition. The inode lives at its home,
+// or in another partition; then its home has a forwarding. An entry may name any inode. If the inode is in
+// another partition, the entry has a hint of that partition, which may be out of date. A partition that is
+// asked for an inode that it does not have answers EREMOTE with the partition of the inode if it is the home,
+// else ESTALE: the client then asks the home. The root directories of partitions (Birth) never move, and
+// commands that would remove or replace them get EBUSY.
 //
 // An update that concerns an inode of another partition gets EREMOTE with that inode. The client then orders
 // it as a command of all partitions that it concerns (thesis section 3.5.3). Each of them executes Prepare,
-// which returns a vote, and Decide, which gets all votes (cross.go). From Prepare to Decide it holds the state
-// on which the command depends (hold.go). A command that meets such a hold changes nothing, gets EHELD, and
-// must be tried again later.
+// which returns a vote, and Decide, which gets all votes (cross.go). From Prepare to Decide it holds the
+// state on which the command depends (hold.go). A command that meets such a hold changes nothing, gets EHELD,
+// and must be tried again later.
 //
 // To make an inode in another partition than its directory, only the partition of the directory executes an
 // update. It takes the number from a pool of numbers of the other partition, and a post makes the inode there
@@ -65,8 +65,8 @@
 // queue.go).
 //
 // When an inode away from home loses its last name, a post informs its home (outbox.go), because the home
-// knows the sessions that hold the inode open. When no session does, another post informs the partition of the
-// inode.
+// knows the sessions that hold the inode open. When no session does, another post informs the partition of
+// the inode.
 //
 // # Keys
 //

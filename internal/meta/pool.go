@@ -44,8 +44,8 @@ func (m *Machine) makeAt(at uint16, c *Command, s *scene, n *inode) Result {
 	return Result{Attr: n.Attr, Number: uint64(at), Dir: c.tells(s)}
 }
 
-// lacksNumbers reports whether c makes an inode in another partition and must wait, because the pool is empty and
-// the request for more numbers is not answered yet.
+// lacksNumbers reports whether c makes an inode in another partition and must wait, because the pool is empty
+// and the request for more numbers is not answered yet.
 func (m *Machine) lacksNumbers(c *Command) bool {
 	if c.Op != OpMknod || m.chosen != 0 {
 		return false

@@ -13,8 +13,8 @@ import (
 // its name, unless the parent has a rule. So the directories of a region spread over all shards. Files are
 // made in the partition of their directory, so a create is a command of one partition.
 //
-// The shards are state of each partition, which gets them at birth. Entries of the partition's order append more
-// (AddShards), so that all replicas agree from which entry on a directory may go to a new one. Existing
+// The shards are state of each partition, which gets them at birth. Entries of the partition's order append
+// more (AddShards), so that all replicas agree from which entry on a directory may go to a new one. Existing
 // directories stay in their partitions.
 
 var shardsKey = []byte{prefixShards}

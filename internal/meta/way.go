@@ -68,8 +68,8 @@ func (w ways) pass(start posix.Ino, what uint8) (passes, known bool) {
 	return false, false
 }
 
-// below reports whether directory to is a directory of the given kind or below one, given that this directory is
-// below from. If both ways meet in a partition, the answer is known without the rest of the ways.
+// below reports whether directory to is a directory of the given kind or below one, given that this directory
+// is below from. If both ways meet in a partition, the answer is known without the rest of the ways.
 func (w ways) below(to, from posix.Ino, what uint8) (below, known bool) {
 	if below, known = w.pass(to, what); known {
 		return below, true

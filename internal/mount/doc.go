@@ -1,7 +1,7 @@
 // Package mount is the FUSE adaptor of the file system: it decodes requests of the kernel, calls package
 // client, and encodes the answers.
 //
-//	program -- system call --> kernel -- FUSE request --> package serve --> fileSystem (this package) --> client
+//	program --system call--> kernel --request--> package serve --> fileSystem, here --> package client
 //
 // It implements the raw interface of go-fuse. A FUSE node id is an inode number. Inode numbers are never used
 // again, so there is no table of nodes. Package mountpoint mounts and unmounts directories. Package serve

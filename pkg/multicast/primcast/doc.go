@@ -37,8 +37,8 @@
 //
 // The core has layers, from system up to Core (see Core). Parts with their own state and few methods are
 // journal (the log on disk), oracle (suspicion of the primary), seating (the members of a group), sequence
-// (T), numbers (D) and queue (pending messages). Each kind of packet is a type (packets.go). This table has the
-// functions for the lines of the algorithms:
+// (T), numbers (D) and queue (pending messages). Each kind of packet is a type (packets.go). This table has
+// the functions for the lines of the algorithms:
 //
 //	lines 1-8     core.go New          31-32  propose.go multicast    57-60  epoch.go startCampaign
 //	9-14          state.go localTS     33-34  onStart                 61-64  onNewEpoch

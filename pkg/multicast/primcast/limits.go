@@ -64,8 +64,8 @@ func (c *variables) enterClocks(g *group) {
 
 // updateLimit computes quorum-clock (lines 17-18), and the limit: the lower one of quorum-clock and the clock
 // of the primary (line 28). It does so only if the known members are those of the epoch (R3). The limit never
-// goes back: the proposals of a new primary, and the entries of its T, are above it unless they are known here,
-// since the promises for its epoch contain a process of the quorum.
+// goes back: the proposals of a new primary, and the entries of its T, are above it unless they are known
+// here, since the promises for its epoch contain a process of the quorum.
 func (g *group) updateLimit() {
 	if !g.clocksChanged || !g.counts() {
 		return

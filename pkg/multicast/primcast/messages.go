@@ -37,8 +37,9 @@ const (
 // do not overflow.
 const maxNumber = 1 << 62
 
-// appendAck appends an acknowledgement of T and the clock to the frame of q. If q is in another group, and some
-// message has requested atomic global order, the packet also has the front that q may wait for (order.go).
+// appendAck appends an acknowledgement of T and the clock to the frame of q. If q is in another group, and
+// some message has requested atomic global order, the packet also has the front that q may wait for
+// (order.go).
 func (c *delivery) appendAck(q *peer) []byte {
 	p := ackPacket{epoch: c.current, length: c.t.last(), last: c.t.last(), ts: c.clock}
 	if q.group != c.own {

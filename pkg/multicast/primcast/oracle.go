@@ -73,8 +73,9 @@ func (o *oracle) watch(now time.Duration) (ping bool) {
 
 func (o *oracle) nextPingAt() time.Duration { return o.nextPing }
 
-// silence returns the time since the last sign of life of the primary, or since the begin of the watch if that
-// is later. If the epoch is not active, it returns the time since the last progress of the change of epochs.
+// silence returns the time since the last sign of life of the primary, or since the begin of the watch if
+// that is later. If the epoch is not active, it returns the time since the last progress of the change of
+// epochs.
 func (o *oracle) silence(now time.Duration, active bool) time.Duration {
 	if active {
 		return now - max(o.watchSince, o.leaderAt)

@@ -246,9 +246,9 @@ func (c *Core) outbid() bool {
 	return false
 }
 
-// watchGrants handles members that have granted the right to another candidate, whose attempt may have failed.
-// A leader without a quorum becomes a follower. A leader with a quorum asks for a higher timestamp after a time,
-// so that these members follow it again.
+// watchGrants handles members that have granted the right to another candidate, whose attempt may have
+// failed. A leader without a quorum becomes a follower. A leader with a quorum asks for a higher timestamp
+// after a time, so that these members follow it again.
 func (c *Core) watchGrants() {
 	refused := 0
 	for _, m := range c.members {
