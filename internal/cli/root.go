@@ -1,6 +1,6 @@
 // Package cli implements the commands of the program globalfs (docs/commands.md). Most cobra
-// commands have a file of their name: admin_recover.go has 'globalfs admin recover'. A command parses its flags
-// and arguments, calls a package that does the work, and prints the result as text or JSON:
+// commands have a file of their name: admin_recover.go has 'globalfs admin recover'. A command parses its
+// flags and arguments, calls a package that does the work, and prints the result as text or JSON:
 //
 //	server                          package daemon    a server of a cluster
 //	mount, umount                   package mount     a mounted tree

@@ -26,17 +26,18 @@
 //     may act for that user; root counts as nobody. The rules are those of Linux, applied to the state at the
 //     command's place in the order, so a chmod that was ordered before counts.
 //   - Content of files and directories is accessed for the whole machine: access is allowed if any user of
-//     the machine is allowed. The machine accesses content by descriptors, which may have been opened earlier, or
-//     by another of its users. An owner may also access any content, because the owner could change the mode,
-//     and may write to a file that was created without write permission. Queries name no user.
+//     the machine is allowed. The machine accesses content by descriptors, which may have been opened
+//     earlier, or by another of its users. An owner may also access any content, because the owner could
+//     change the mode, and may write to a file that was created without write permission. Queries name no
+//     user.
 //   - A write clears the set-id bits. A set-group-id bit can be set only for groups of the machine. Only root
 //     makes devices.
 //   - A client that was told the number of an inode may read its attributes, symlink target, rule and way up.
 //     Directories on a path protect only names. The asked replica verifies that the client was told the
 //     numbers in its command (named.go).
 //   - Commands that concern more than an inode and its names are refused: Move, Collected, posts, Scan,
-//     Queue, Garbage, Rules. Tasks are returned for own directories only. So a client with an Authority cannot
-//     choose the number of an inode (mknod.go).
+//     Queue, Garbage, Rules. Tasks are returned for own directories only. So a client with an Authority
+//     cannot choose the number of an inode (mknod.go).
 //
 // All parties of a command know its Authority and see the same scene, so they decide alike. Locks are kept at
 // the home of an inode. The home does not know the owner of an inode that lives elsewhere, so every client
