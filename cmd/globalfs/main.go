@@ -1,4 +1,5 @@
-// Command globalfs is GlobalFS: servers, mounts and tools in one binary.
+// Command globalfs runs all parts of GlobalFS, a geo-distributed POSIX file system: servers, mounts, and
+// tools for operators. Package cli has its commands; 'globalfs help' and docs/commands.md describe them.
 package main
 
 import (

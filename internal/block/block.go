@@ -12,25 +12,25 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// ID names a block for ever.
+// ID identifies a block for ever.
 type ID = posix.BlockID
 
-// MaxSize is the largest block in bytes. The smallest has one byte.
+// MaxSize is the maximum length of a block in bytes. The minimum is one byte.
 const MaxSize = posix.MaxBlock
 
-// LastID is the highest id: Range(ctx, ID{}, LastID) gives all blocks.
+// LastID is the highest id: Range(ctx, ID{}, LastID) yields all blocks.
 var LastID = ID(bytes.Repeat([]byte{0xff}, len(ID{})))
 
 // Block is the content of a block with its id and checksum. New makes one.
 type Block struct {
 	ID   ID
 	Sum  uint32 // Sum(ID, Data)
-	Data []byte // 1 to MaxSize bytes, which nobody changes any more
+	Data []byte // 1 to MaxSize bytes, which must not be changed
 
 	frame []byte // see Frame; nil: not made yet
 }
 
-// frameOffset is where the data begins in a frame.
+// frameOffset is the offset of the data in a frame.
 const frameOffset = 1 + len(ID{}) + 4
 
 // framePut is the first byte of each frame: the number of the put in the requests of a region.
@@ -63,7 +63,7 @@ func (b *Block) putHead() {
 	binary.LittleEndian.PutUint32(b.frame[frameOffset-4:], b.Sum)
 }
 
-// CheckSize returns an error for a block without data and for one of more than MaxSize bytes.
+// CheckSize returns an error if the block has no data or more than MaxSize bytes.
 func (b *Block) CheckSize() error {
 	if len(b.Data) == 0 || len(b.Data) > MaxSize {
 		return fmt.Errorf("block %v of %d bytes: a block has 1 to %d", b.ID, len(b.Data), MaxSize)
@@ -83,9 +83,9 @@ func Sum(id ID, data []byte) uint32 {
 	return crc32.Update(crc32.Checksum(id[:], castagnoli), castagnoli, data)
 }
 
-// Store keeps blocks. Blocks never change: Put twice is Put once. All methods may be
-// called by many goroutines at once, and give the context's error if it ends first.
-// Package blocktest has the suite that every Store passes.
+// Store keeps blocks. A block never changes: a repeated Put of the same block has no further effect. All
+// methods may be called concurrently. They return the error of ctx if ctx ends first. Package blocktest has
+// the conformance suite of all stores.
 type Store interface {
 	// Put stores a block and returns when it is as durable as this store makes it. The store may keep b.Data.
 	// It need not verify b.Sum: it refuses a block with a wrong one, or stores a bad copy, which Get does not
@@ -95,10 +95,10 @@ type Store interface {
 	// must not be changed, since other callers may share it. The content of into is lost, also on an error:
 	// ErrNotFound, ErrCorrupt, ErrUnavailable or another.
 	Get(ctx context.Context, id ID, into []byte) ([]byte, error)
-	// Delete removes blocks; those that are not there are skipped.
+	// Delete removes blocks. It ignores ids that are not stored.
 	Delete(ctx context.Context, ids []ID) error
-	// Range gives the ids from from to to, both included, in ascending order. Blocks
-	// put or deleted meanwhile may be missed. An error is the last thing it yields.
+	// Range yields the ids from from to to, both included, in ascending order. It may miss blocks that are
+	// put or deleted during the iteration. If it yields an error, that is the last element.
 	Range(ctx context.Context, from, to ID) iter.Seq2[ID, error]
 }
 
@@ -113,7 +113,7 @@ var (
 	ErrClosed      = errors.New("block store is closed")
 )
 
-// CorruptError says which copy of a block is bad. It is ErrCorrupt to errors.Is.
+// CorruptError describes a bad copy of a block. errors.Is(e, ErrCorrupt) is true.
 type CorruptError struct {
 	ID     ID
 	File   string
@@ -121,7 +121,7 @@ type CorruptError struct {
 	Cause  error // the error of the disk; nil if the checksum is wrong
 }
 
-// Error names the block and where its copy is.
+// Error names the block and the place of the copy.
 func (e *CorruptError) Error() string {
 	cause := "checksum mismatch"
 	if e.Cause != nil {

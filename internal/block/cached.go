@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Memory has blocks in memory: those that were used last. Blocks never change, so nothing in it is ever
-// stale. A deleted block may be read until it is evicted, which only a caller with a right to it does.
+// Memory keeps recently used blocks in memory. Blocks never change, so cached blocks are never out of date. A
+// deleted block can be read until it is evicted.
 type Memory struct {
 	max int
 
@@ -45,8 +45,8 @@ func NewMemory(maxBytes int) *Memory {
 	return &Memory{max: maxBytes, blocks: make(map[ID]*list.Element), flights: make(map[origin]*flight)}
 }
 
-// Stats gives how many gets were answered from memory, how many asked a store, and how many bytes there are
-// now.
+// Stats returns the number of gets that were answered from memory, the number that asked a store, and the
+// present size in bytes.
 func (m *Memory) Stats() (hits, misses uint64, bytes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,8 +72,8 @@ func (m *Memory) forget(element *list.Element) {
 	m.bytes -= len(b.data)
 }
 
-// Cached is a Store with a Memory in front of it, which several stores may share. Concurrent gets of the same
-// block ask the store once.
+// Cached is a Store with a Memory in front of it. Several stores may share the Memory. Concurrent Gets of the
+// same block cause one Get of the store.
 type Cached struct {
 	store Store
 	*Memory
@@ -136,7 +136,7 @@ func (c *Cached) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 	}
 }
 
-// Into returns data in into if it fits there, else data itself.
+// Into returns data, copied to into if the capacity of into suffices.
 func Into(into, data []byte) []byte {
 	if cap(into) < len(data) {
 		return data

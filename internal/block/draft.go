@@ -3,8 +3,8 @@ package block
 // firstRoom is the room of a draft at first, in bytes.
 const firstRoom = 16 << 10
 
-// Draft is the data of a block in the making. There is room before the data for the rest of the block's
-// frame, so that Seal need not copy the data. The zero Draft is empty.
+// Draft is the data of a block that is being collected. Its memory has room for the head of the block's frame
+// in front of the data, so that Seal need not copy the data. The zero Draft is empty.
 type Draft struct {
 	frame  []byte // nil: the draft is empty
 	sealed bool   // a block has the memory of frame

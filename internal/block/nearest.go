@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// How long a put or delete waits for the slower regions once a majority has answered, and for how long a
-// region that was too slow, or failed, is away: nothing waits for it. The blocks that it has missed are put
-// there when they are read there.
+// Time for which a put or delete waits for slower regions after a majority has answered, and time for which a
+// region that was too slow, or failed, counts as away. No operation waits for a region that is away. Blocks
+// that it has missed are put there when they are read there.
 const (
 	straggle = 3 * time.Second
 	away     = 10 * time.Second
@@ -70,7 +70,7 @@ func (n *Nearest) gather(ctx context.Context, id ID, results <-chan putResult, g
 			giveUp()
 			r = <-results
 		}
-		if ctx.Err() == nil { // else it says nothing of the region
+		if ctx.Err() == nil { // otherwise the error does not concern the region
 			n.note(r.region, !outOfReach(r.err), waited[r.region])
 		}
 		delete(waited, r.region)
@@ -108,7 +108,7 @@ func outOfReach(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// order gives the regions, the nearest first, those that are away last.
+// order returns the regions by distance, those that are away last.
 func (n *Nearest) order() []int {
 	present := n.present()
 	order := make([]int, 0, len(n.stores))
@@ -122,7 +122,7 @@ func (n *Nearest) order() []int {
 	return order
 }
 
-// present gives the regions that are not away.
+// present returns the regions that are not away.
 func (n *Nearest) present() map[int]bool {
 	now, regions := time.Now(), map[int]bool{}
 	n.mu.Lock()
@@ -135,8 +135,8 @@ func (n *Nearest) present() map[int]bool {
 	return regions
 }
 
-// note remembers whether a region has answered. If nothing waited for a region, a late answer does not make
-// it away.
+// note records whether a region has answered. A region is not away because of a late answer for which nothing
+// waited.
 func (n *Nearest) note(region int, answered, waited bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -196,7 +196,7 @@ func (n *Nearest) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 			if len(missed) > 0 {
 				b := New(id, data) // the memory of into belongs to the caller
 				for _, nearer := range missed {
-					_ = nearer.Put(ctx, b) // if not, the next reader goes far too
+					_ = nearer.Put(ctx, b) // if this fails, the next reader asks a more distant region
 				}
 			}
 			return data, nil

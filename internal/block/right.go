@@ -11,8 +11,8 @@ type Right = posix.BlockRight
 
 type rightKey struct{}
 
-// WithRight returns a context in which gets of a block show a right to it. Most clients need none: ctx is
-// returned for the zero right.
+// WithRight returns a context that carries a right: gets of a block with it show the right. For the zero
+// right it returns ctx.
 func WithRight(ctx context.Context, right Right) context.Context {
 	if right == (Right{}) {
 		return ctx

@@ -121,7 +121,7 @@ func newAdminDrain(logging *logFlags) *cobra.Command {
 		Use:   "drain SERVER",
 		Short: "Move all replicas and blocks away from a server",
 		Long: `drain moves the replicas of a server to other servers of its region, and then its blocks. The region needs a server without a replica of
-the same partition. When 'globalfs status' does not list the drained server any more, you can stop it for ever.`,
+the same partition. When 'globalfs status' does not list the drained server any more, you can stop it permanently.`,
 		Example: `  globalfs admin drain us-west-2a
   globalfs admin drain --wait us-west-2a`,
 		Args: oneServer,
@@ -133,7 +133,7 @@ the same partition. When 'globalfs status' does not list the drained server any 
 		},
 	})
 	arguments(cmd, serverNames)
-	cmd.Flags().BoolVar(&wait, "wait", false, "return when it has left")
+	cmd.Flags().BoolVar(&wait, "wait", false, "return when the server has left the cluster")
 	return cmd
 }
 
@@ -198,7 +198,7 @@ has are then lost, but none that fsync has covered.`,
 		},
 	})
 	arguments(cmd, partitionNumbers, serverNames)
-	cmd.Flags().StringVar(&to, "to", "", "server that gets it (default: one of the region that has none of the partition)")
+	cmd.Flags().StringVar(&to, "to", "", "server of the new replica (default: a server of the region without a replica of the partition)")
 	flagValues(cmd, "to", serverNames)
 	cmd.Flags().BoolVar(&loss, "accept-loss", false, "replace SERVER although the majority has lost power, and SERVER may have updates that the others have forgotten")
 	return cmd

@@ -48,9 +48,9 @@ do not know partitions that were added: update them before.`,
 		},
 	})
 	arguments(cmd, regionNames)
-	cmd.Flags().StringSliceVar(&servers, "on", nil, "servers of its replicas (default: chosen, as many as the region's other partitions have)")
+	cmd.Flags().StringSliceVar(&servers, "on", nil, "servers of the replicas (default: as many servers as the region's other partitions use, those with the fewest replicas)")
 	flagValues(cmd, "on", serverNames)
-	cmd.Flags().BoolVar(&wait, "wait", false, "return when new directories spread over it")
+	cmd.Flags().BoolVar(&wait, "wait", false, "return when new directories spread over the new partition")
 	return cmd
 }
 

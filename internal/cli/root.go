@@ -1,5 +1,19 @@
-// Package cli implements the command line, with one cobra command per file. The commands call the packages
-// that do the work. Package command has the exit codes and the other common parts of all programs.
+// Package cli implements the commands of the program globalfs (docs/commands.md). Most cobra
+// commands have a file of their name: admin_recover.go has 'globalfs admin recover'. A command parses its
+// flags and arguments, calls a package that does the work, and prints the result as text or JSON:
+//
+//	server                          package daemon    a server of a cluster
+//	mount, umount                   package mount     a mounted tree
+//	dev                             package dev       a cluster in one process
+//	admin, status, certs            package daemon    calls to servers; package identity: certificates
+//	backup, restore, admin recover  package backup    repositories; package salvage: the rest of lost clusters
+//	fsck, gc                        package fsck, collector
+//	place, where, info, du, wait    control attributes of a mount (package mount)
+//	bench                           package bench
+//
+// accessFlags, certsChoice and clusterFlags are the flags by which a command finds a cluster, chooses its
+// certificate, or configures an embedded cluster. Package command has the exit codes, the output formats and
+// the other common parts of all programs. Only this package ends the process, by the exit code of Main.
 package cli
 
 import (

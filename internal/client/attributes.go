@@ -25,7 +25,7 @@ func (c *common) attr(ctx context.Context, ino posix.Ino) (posix.Attr, error) {
 	}
 }
 
-// GetAttr returns the attributes of an inode: ESTALE if it is gone.
+// GetAttr returns the attributes of an inode. It returns ESTALE if the inode does not exist any more.
 func (a *Attributes) GetAttr(ctx context.Context, ino posix.Ino) (posix.Attr, error) {
 	if known, ok := a.leases.attr(ctx, ino); ok && a.router.ShowsTicket(ino) {
 		return known, nil
@@ -33,7 +33,8 @@ func (a *Attributes) GetAttr(ctx context.Context, ino posix.Ino) (posix.Attr, er
 	return a.attr(ctx, ino)
 }
 
-// SetAttr sets the attributes that set names (meta.SetMode and the like) to those in attr.
+// SetAttr sets the attributes selected by set (meta.SetMode and others) to the values in attr, and returns
+// the new attributes.
 func (a *Attributes) SetAttr(ctx context.Context, cred posix.Cred, ino posix.Ino, set uint32, attr posix.Attr) (posix.Attr, error) {
 	if set == 0 {
 		return a.attr(ctx, ino)
@@ -70,14 +71,15 @@ func (a *Attributes) RemoveXattr(ctx context.Context, cred posix.Cred, ino posix
 	return err
 }
 
-// Usage is the result of StatFS.
+// Usage is the usage of a partition or of the cluster, in the result of StatFS.
 type Usage struct {
-	Inodes uint64 // in use in the partition, or in all partitions
-	Used   uint64 // bytes in use there, one copy counted
+	Inodes uint64 // number of inodes in use
+	Used   uint64 // bytes of content in use, counted once for all copies
 	Free   uint64 // bytes that can still be written in the client's region, or in all regions together
 }
 
-// unknownFree is the reported free space if it is not known: programs refuse to write without free space.
+// unknownFree is the free space reported if the real value is unknown, because programs refuse to write
+// without free space.
 const unknownFree = 1 << 50
 
 // StatFS returns the usage of the partition of ino, and the free space of the client's region. For the root
@@ -110,7 +112,7 @@ func (a *Attributes) StatFS(ctx context.Context, ino posix.Ino) (Usage, error) {
 	return u, nil
 }
 
-// addOthers adds the usage of all partitions but one. A partition that is out of reach is left out.
+// addOthers adds the usage of all partitions but one. It omits partitions that do not answer.
 func (a *Attributes) addOthers(ctx context.Context, but uint16, sum *Usage) {
 	ctx, cancel := context.WithTimeout(ctx, min(farPatience, a.cfg.Timeout))
 	defer cancel()

@@ -13,14 +13,14 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// parallel bounds the blocks that one operation moves at a time.
+// parallel bounds the number of blocks that one operation transfers at the same time.
 const parallel = 8
 
-// Blocks are the stores of the partitions' blocks.
+// Blocks are the block stores of all partitions.
 type Blocks struct {
 	common
 	stores   route.ByPartition[*written]
-	bringing chan struct{} // holds a token for each block on its way after its file
+	bringing chan struct{} // one token for each block that is being copied to the partition of its moved file
 }
 
 func newBlocks(c common) *Blocks {
@@ -29,12 +29,12 @@ func newBlocks(c common) *Blocks {
 	return b
 }
 
-// grow makes the stores of all partitions of a cluster.
+// grow adds the stores of the partitions that a cluster has and b lacks.
 func (b *Blocks) grow(cluster *topology.Cluster) {
 	err := b.stores.Grow(len(cluster.Partitions), func(i int) (*written, error) {
 		w := &written{Store: b.cfg.Blocks(uint16(i))}
 		if b.cfg.Resume != nil {
-			w.puts.Store(1) // the previous client may have put blocks that it has not synced
+			w.puts.Store(1) // the previous client may have stored blocks that are not synced
 		}
 		return w, nil
 	})
@@ -63,8 +63,8 @@ func (b *Blocks) HasBlock(ctx context.Context, partition uint16, id posix.BlockI
 	return err == nil, b.outcome(err)
 }
 
-// fetch returns a block of a file that is in a partition. A block that came from elsewhere is put into the
-// partition's store for the next reader (T 3.8).
+// fetch returns a block of a file that is in a partition. If the block came from another partition's store,
+// fetch copies it to the store of this partition for the next reader (T 3.8).
 func (b *Blocks) fetch(ctx context.Context, partition uint16, id posix.BlockID, into []byte) ([]byte, error) {
 	var data []byte
 	var from uint16
@@ -78,8 +78,8 @@ func (b *Blocks) fetch(ctx context.Context, partition uint16, id posix.BlockID, 
 	return data, err
 }
 
-// Pauses between tries at storage that does not answer; the actual pause is between half of the value and all
-// of it.
+// Pauses between attempts at storage that does not answer. The actual pause is random, between half of the
+// value and the value.
 const (
 	firstPause = 50 * time.Millisecond
 	maxPause   = 2 * time.Second
@@ -96,8 +96,8 @@ func (b *Blocks) putAll(ctx context.Context, all []block.Block) error {
 	return block.PutAll(ctx, b.stores.All()[all[0].ID.Partition()], all)
 }
 
-// persist calls try, and repeats the call as long as it fails for a temporary reason and ctx lasts: a server
-// that starts again soon makes no write fail.
+// persist calls try until it succeeds, fails for a permanent reason, or ctx ends. So a restart of a server
+// does not fail a write.
 func (b *Blocks) persist(ctx context.Context, try func() error) error {
 	for wait := firstPause; ; wait = min(2*wait, maxPause) {
 		err := try()
@@ -121,10 +121,10 @@ func isFinal(err error) bool {
 	return false
 }
 
-// read reads a block of a file that is in a partition. A block that waits in a log counts as one of the
-// partition's store. It reads from this store. If the store does not have the block or does not answer, it
-// reads from the store of the partition that had the file when the block was written. It returns the
-// partition of the store that gave the block.
+// read reads a block of a file that is in a partition. It tries the store of this partition, with the blocks
+// that wait in a log for this store. If the block is missing there, or the store does not answer, it tries
+// the store of the partition for which the block was written. It returns the partition of the store that had
+// the block.
 func (b *Blocks) read(ctx context.Context, partition uint16, id posix.BlockID, into []byte) (data []byte, from uint16, err error) {
 	if data := b.router.waiting.get(id); data != nil {
 		return data, partition, nil
@@ -144,8 +144,8 @@ func (b *Blocks) read(ctx context.Context, partition uint16, id posix.BlockID, i
 	return data, from, there
 }
 
-// bring puts a block into the store of a partition in the background. It does nothing if parallel blocks are
-// under way already: readers do not need it.
+// bring copies a block to the store of a partition in the background. It does nothing if parallel copies are
+// under way, because readers can do without the copy.
 func (b *Blocks) bring(partition uint16, id posix.BlockID, data []byte) {
 	select {
 	case b.bringing <- struct{}{}:

@@ -20,42 +20,47 @@ import (
 // Caller calls processes: a transport's endpoint.
 type Caller = route.Caller
 
-// ErrAbandoned as the cause of a context's end means that no caller waits for the outcome any more (C6).
+// ErrAbandoned, as the cause of the end of a context, means that no caller waits for the outcome any more
+// (C6).
 var ErrAbandoned = route.ErrAbandoned
 
 // Config of a Client. Zero durations take the defaults.
 type Config struct {
-	Cluster *topology.Cluster // as it is now: see Update
+	Cluster *topology.Cluster // the present cluster; Update replaces it
 	Region  topology.Region   // the client's region: the client queries the nearest replicas first
 	Caller  Caller
-	// Blocks returns the block store of a partition. A block that was put is in all regions of the partition
-	// that can be reached, at least in a majority.
+	// Blocks returns the block store of a partition. Put of this store returns when the block is in all
+	// reachable regions of the partition, and at least in a majority of its regions.
 	Blocks func(partition uint16) block.Store
-	// Usage returns the bytes of disk of the region's storage, all copies counted. Nil: unknown.
+	// Usage returns the total and the free bytes of the disks of the region's storage, with all copies
+	// counted. nil: unknown.
 	Usage func(ctx context.Context) (total, free uint64, err error)
-	// WholeUsage is Usage of all regions together. Nil: StatFS uses Usage instead.
+	// WholeUsage is Usage for all regions together. nil: StatFS uses Usage instead.
 	WholeUsage func(ctx context.Context) (total, free uint64, err error)
-	// Linearizable makes every operation see all operations that ended before it began, of all clients (T
-	// 3.4.1). Each read then needs a quorum. Otherwise reads are causally consistent.
+	// Linearizable makes every operation see all operations, of all clients, that ended before it began (T
+	// 3.4.1). Each read then needs the answer of a quorum. Without it, reads are causally consistent.
 	Linearizable bool
-	Timeout      time.Duration // of one operation
+	Timeout      time.Duration // time limit of one operation
 	// Hard makes operations wait until the replicas answer, however long that takes (C6).
 	Hard   bool
-	Renew  time.Duration // between renewals of sessions: well below the lease of the replicas
+	Renew  time.Duration // interval of the renewals of sessions: well below the lease of the replicas
 	Logger *slog.Logger  // nil: slog.Default()
-	// CacheNames caches names and attributes as long as a replica reports the changes of their partition.
-	// Lookups of known names then need no call. A linearizable client caches neither.
+	// CacheNames makes the client cache names and attributes while a replica reports the changes of their
+	// partition. Lookups of cached names need no call. A linearizable client caches nothing.
 	CacheNames bool
-	// Delegate lets the client hold the directories that it makes or works in alone: it answers changes there
-	// before the servers have ordered them (package delegate). A linearizable client holds none.
+	// Delegate lets the client hold directories that it makes, or in which it works alone. It answers
+	// changes in these directories before the servers have ordered them (package delegate). A linearizable
+	// client holds none.
 	Delegate bool
-	// Delegating reports whether the client may ask a partition for directories: all its replicas know what
-	// that is. Nil: all partitions.
+	// Delegating reports whether the client may request directories of a partition: all replicas of the
+	// partition support it. nil: all partitions.
 	Delegating func(partition uint16) bool
-	// Journal keeps what the client has answered and the servers have not ordered: the client that resumes
-	// this one after the death of its process sends it (package journal). The zero Journal keeps nothing.
+	// Journal records the changes that the client has answered and the servers have not ordered. If the
+	// process dies, the client that resumes this one sends them (package journal). The zero Journal records
+	// nothing.
 	Journal Journal
-	// Resume continues the sessions of a client that was suspended or has died. Nil: the client begins anew.
+	// Resume is the state of a suspended or dead client whose sessions this client continues. nil: the
+	// client begins without sessions.
 	Resume *State
 }
 
@@ -65,7 +70,7 @@ const (
 	DefaultRenew   = 10 * time.Second
 )
 
-// Validate returns an error with the wrong field and the remedy.
+// Validate returns an error that names the invalid field and the remedy.
 func (cfg *Config) Validate() error {
 	switch {
 	case cfg.Cluster == nil:
@@ -100,8 +105,8 @@ func (cfg *Config) complete() error {
 	return nil
 }
 
-// Client is one client. Its operations are those of its parts. It owns two goroutines: one renews its
-// sessions, one brings blocks after files that it has moved.
+// Client is one client of a cluster. Its operations are the methods of its parts. It owns two goroutines: one
+// renews sessions, and one copies blocks to the partitions of moved files.
 type Client struct {
 	*Names
 	*Attributes
@@ -127,7 +132,7 @@ type common struct {
 	losses  *losses
 }
 
-// New makes a client. It sends nothing before the first operation, unless it resumes another.
+// New returns a client. It sends nothing before the first operation, unless it resumes another client.
 func New(cfg Config) (*Client, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -172,12 +177,12 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// closeTimeout bounds the end of the sessions in Close: a session that a partition does not end now ends with
-// its lease.
+// closeTimeout bounds the time in which Close ends the sessions. A session that a partition does not end now
+// ends with its lease.
 const closeTimeout = 2 * time.Second
 
-// Close ends the sessions, unless the client is suspended. No operation may be running or begin. If changes
-// in the Journal are not ordered, Close leaves the sessions to the client that orders them.
+// Close ends the sessions, unless the client is suspended. No operation may run, or begin later. If the
+// Journal has changes that are not ordered, Close leaves the sessions to the client that will order them.
 func (c *Client) Close() error {
 	if d := c.router.delegations; d != nil && d.journal != nil && d.unordered() > 0 {
 		c.router.Suspend()
@@ -189,29 +194,30 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Cluster returns the client's description of the cluster.
+// Cluster returns the description of the cluster that the client uses.
 func (c *Client) Cluster() *topology.Cluster { return c.router.Cluster() }
 
-// At returns the partition of an inode by the client's knowledge, and reports whether the cluster has it.
+// At returns the partition in which an inode is, as far as the client knows. ok is false if the cluster does
+// not have that partition.
 func (c *Client) At(ino posix.Ino) (partition uint16, ok bool) {
 	partition, err := c.router.At(ino)
 	return partition, err == nil
 }
 
-// Update gives the client the current description of its cluster, for example after the replacement of
-// replicas. Operations under way continue, and use the new replicas in their next round.
+// Update replaces the description of the cluster, for example after the replacement of replicas. Operations
+// under way use the new replicas in their next round.
 func (c *Client) Update(cluster *topology.Cluster) {
 	c.Blocks.grow(cluster)
 	c.leases.grow(cluster)
-	c.router.SetCluster(cluster) // last: an operation goes to a partition that the router knows
+	c.router.SetCluster(cluster) // last: then operations find all the rest for a new partition
 }
 
-// Outdated receives when the client has met a partition that its description of the cluster lacks: it needs a
-// newer one (Update).
+// Outdated returns a channel that receives when the client has met a partition that its description of the
+// cluster lacks. The caller must then call Update with a newer description.
 func (c *Client) Outdated() <-chan struct{} { return c.router.Outdated() }
 
-// Timeout returns the bound of one operation. If the client is hard, it is the bound of the work after the
-// end of the caller's context.
+// Timeout returns the time limit of one operation. For a hard client it limits only the work after the end of
+// the caller's context.
 func (c *Client) Timeout() time.Duration { return c.cfg.Timeout }
 
 // Hard reports whether operations wait without bound.
@@ -225,12 +231,12 @@ func (c *Client) Proofs() ask.Proofs { return c.router.Proofs() }
 // that the other client has seen.
 func (c *Client) Observe(p ask.Proofs) { c.router.Observe(p) }
 
-// Token returns the proofs of the client as text. Another client that waits for the token reads no older
-// state.
+// Token returns the proofs of the client as text. After a successful Wait for the token, another client reads
+// no older state.
 func (c *Client) Token() string { return c.Proofs().Token() }
 
-// Wait returns once every read of this client is at least as new as the token. EINVAL: the text is not a
-// token of this cluster.
+// Wait returns once every read of this client is at least as new as the token. It returns EINVAL if the text
+// is not a token of this cluster.
 func (c *Client) Wait(ctx context.Context, token string) error {
 	p, err := ask.ParseToken(token)
 	if err != nil {
@@ -239,14 +245,14 @@ func (c *Client) Wait(ctx context.Context, token string) error {
 	return c.router.Wait(ctx, p)
 }
 
-// OpenPartition opens the client's session in a partition, if it has none. It returns once a quorum of the
-// partition has ordered the session: the partition takes updates.
+// OpenPartition opens the client's session in a partition, if there is none. It returns once a quorum of the
+// partition has ordered the session, which proves that the partition takes updates.
 func (c *Client) OpenPartition(ctx context.Context, partition uint16) error {
 	_, err := c.router.Session(ctx, partition)
 	return err
 }
 
-// Answers returns nil once a quorum of the partition has ordered a read: the partition has a leader, and
+// Answers returns nil once a quorum of the partition has ordered a read, which proves that the partition
 // takes updates. It needs no session and changes nothing.
 func (c *Client) Answers(ctx context.Context, partition uint16) error {
 	root := meta.Command{Op: meta.OpGetAttr, Ino: posix.MakeIno(partition, posix.Root.Counter())}
@@ -254,7 +260,7 @@ func (c *Client) Answers(ctx context.Context, partition uint16) error {
 	return err
 }
 
-// Metrics reports the latencies of answers for the mount of that name.
+// Metrics reports the latencies of answers, labelled with the name of a mount.
 func (c *Client) Metrics(report metrics.Report, mount string) {
 	c.router.Metrics(report, mount)
 	h := c.Holding()

@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// The operations of a collector, which deletes blocks that no file needs:
+// The operations of a collector, which deletes the blocks that no file needs:
 //
 //   - A dropped block is in the queue of the partition that dropped it, and in the queue of the block's home:
 //     DroppedBlocks. The collector deletes the copies in the store of each of these partitions, and then
@@ -20,7 +20,7 @@ import (
 //     over the store. The collector queries the home of each block (its BlockID.Partition, not the partition
 //     of the store): Garbage.
 
-// Collection are the operations for collectors and for readers of a whole partition.
+// Collection has the operations of collectors, and of readers of a whole partition.
 type Collection struct {
 	common
 }
@@ -41,9 +41,9 @@ func (c *Collection) DroppedBlocks(ctx context.Context, partition uint16, after 
 	return page, usage, c.outcome(err)
 }
 
-// Collected reports to a partition that the copies of these blocks in its store are deleted. It returns the
-// number of blocks that were in the partition's queue. After an error some of them may be out of the queue:
-// call Collected again with all ids.
+// Collected informs a partition that the copies of blocks in its store are deleted. It returns the number of
+// blocks that were still queued. After an error some of them may have been removed from the queue: call
+// Collected again with all ids.
 func (c *Collection) Collected(ctx context.Context, partition uint16, ids []posix.BlockID) (count uint64, err error) {
 	if err := c.has(partition); err != nil {
 		return 0, err
@@ -58,9 +58,9 @@ func (c *Collection) Collected(ctx context.Context, partition uint16, ids []posi
 	return count, nil
 }
 
-// Garbage reports for each block whether it can be deleted at once, in all stores: no file needs it, nor ever
-// will. All blocks must be in some store already. EINVAL if one of them was written for another partition
-// than home. Garbage always asks a quorum, also without Config.Linearizable.
+// Garbage reports for each block whether it can be deleted from all stores at once, because no file needs it,
+// now or later. Call it only for blocks that were found in a store. It returns EINVAL if a block was written
+// for another partition than home. Garbage always asks a quorum, even without Config.Linearizable.
 func (c *Collection) Garbage(ctx context.Context, home uint16, ids []posix.BlockID) ([]bool, error) {
 	if c.has(home) != nil || slices.ContainsFunc(ids, func(id posix.BlockID) bool { return id.Partition() != home }) {
 		return nil, posix.EINVAL
@@ -80,9 +80,9 @@ func (c *Collection) Garbage(ctx context.Context, home uint16, ids []posix.Block
 	return all, nil
 }
 
-// Scan returns a page of the stored metadata of a partition behind the key after, from the start if after is
-// nil, and the commands that the replica had executed. At the end the page is empty. Several pages show one
-// state only if all have the same seen.
+// Scan returns a page of the stored metadata of a partition after a key (nil: from the start), and the number
+// of commands that the replica had executed. After the last key the page is empty. Several pages show the
+// same state only if seen is the same for all.
 func (c *Collection) Scan(ctx context.Context, partition uint16, after []byte) (page []meta.Pair, seen ask.Seen, err error) {
 	if err := c.has(partition); err != nil {
 		return nil, seen, err
@@ -94,7 +94,7 @@ func (c *Collection) Scan(ctx context.Context, partition uint16, after []byte) (
 	return page, a.Seen, c.outcome(err)
 }
 
-// blocksOf returns blocks for a command that only names them.
+// blocksOf returns ids as the blocks of a command that uses only their ids.
 func blocksOf(ids []posix.BlockID) []meta.Block {
 	blocks := make([]meta.Block, len(ids))
 	for i, id := range ids {

@@ -13,11 +13,11 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// maxFollowing is the number of moved files that can wait for their blocks. Readers bring the blocks of
-// further files.
+// maxFollowing is the maximum number of moved files that wait for copies of their blocks. Blocks of further
+// files are copied by their readers.
 const maxFollowing = 1 << 12
 
-// Copier brings blocks to the partitions where their files are.
+// Copier copies blocks to the partitions of their files.
 type Copier struct {
 	common
 	blocks *Blocks
@@ -36,7 +36,7 @@ type movedFile struct {
 }
 
 // follow copies the blocks of a moved file to the store of its new partition, in the background (T 3.8). If
-// the copy fails, for example because this client dies, readers bring the blocks.
+// that fails, for example because this process dies, readers copy the blocks.
 func (c *Copier) follow(ino posix.Ino, to uint16) {
 	select {
 	case c.moved <- movedFile{ino, to}:
@@ -44,7 +44,7 @@ func (c *Copier) follow(ino posix.Ino, to uint16) {
 	}
 }
 
-// followMoved brings the blocks of one file after the other, during a lifetime of the client.
+// followMoved copies the blocks of moved files, one file after the other, until life ends.
 func (c *Copier) followMoved(life context.Context) {
 	for {
 		select {
@@ -59,9 +59,9 @@ func (c *Copier) followMoved(life context.Context) {
 	}
 }
 
-// CopyBlocks stores all blocks of a file in the store of partition target. Readers look there first once the
-// file has moved. CopyBlocks may miss blocks that are written meanwhile: readers then get them from the store
-// to which they were written. Config.Timeout bounds the single steps only.
+// CopyBlocks copies all blocks of a file to the store of partition target, where readers look first after the
+// file has moved. It may miss blocks that are written meanwhile; readers get these from the store to which
+// they were written. Config.Timeout bounds only the single steps.
 func (c *Copier) CopyBlocks(ctx context.Context, ino posix.Ino, target uint16) error {
 	if err := c.has(target); err != nil {
 		return err
@@ -81,8 +81,8 @@ func (c *Copier) CopyBlocks(ctx context.Context, ino posix.Ino, target uint16) e
 	}
 }
 
-// copyWindow copies blocks from offset on and returns the end of the copied range. There may be very many
-// blocks: only the single steps are bounded.
+// copyWindow copies blocks from offset on, and returns the end of the copied range. A file may have very many
+// blocks, so only single steps have a time limit.
 func (c *Copier) copyWindow(ctx context.Context, target uint16, ino posix.Ino, offset uint64) (uint64, error) {
 	for try := 1; ; try++ {
 		to := route.Inode(ino)

@@ -8,17 +8,18 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// OnChange sets f, which the client calls after another client has changed names or attributes in a partition
-// that this client watches. A change of kind 0 means that anything may have changed. The client has taken the
-// change in before. f must not wait for operations of this client. OnChange needs Config.CacheNames.
+// OnChange sets f, which the client calls after another client has changed names or attributes in a watched
+// partition. A change of kind 0 means that anything may have changed. When f is called, the client's own
+// cache has the change already. f must not wait for operations of this client. OnChange requires
+// Config.CacheNames.
 func (c *Client) OnChange(f func(meta.Change)) {
 	c.leases.foreign.Store(&f)
-	c.leases.watchOn() // for a predecessor's callers
+	c.leases.watchOn() // callers of a previous client may rely on its streams
 }
 
-// CatchUp returns when the client has reported all changes that it has seen, to callers that rely on it
-// (Covers). It returns false if that takes too long. After a cut of a stream the client has reported that
-// anything may have changed.
+// CatchUp returns when the client has reported (OnChange) all changes that it has seen to callers that rely
+// on the reports (Covers). It returns false if that takes longer than most. After a break in a stream the
+// client reports that anything may have changed.
 func (c *Client) CatchUp(ctx context.Context, most time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -29,7 +30,7 @@ func (c *Client) CatchUp(ctx context.Context, most time.Duration) bool {
 	return all
 }
 
-// catchUp waits until the stream of a partition has reached all that the client has seen.
+// catchUp waits until the stream of a partition has reached all that the client has seen of the partition.
 func (l *leases) catchUp(ctx context.Context, h *held) bool {
 	seen := l.router.Seen(h.id)
 	h.mu.Lock()
@@ -40,7 +41,8 @@ func (l *leases) catchUp(ctx context.Context, h *held) bool {
 	return ctx.Err() == nil
 }
 
-// awaitMove waits for the next change of the cache. The caller holds mu, which is free meanwhile.
+// awaitMove waits for the next change of the cache. The caller holds mu, which awaitMove releases while it
+// waits.
 func (h *held) awaitMove(ctx context.Context) {
 	h.poke(true)
 	if h.moved == nil {
@@ -55,13 +57,13 @@ func (h *held) awaitMove(ctx context.Context) {
 	h.mu.Lock()
 }
 
-// Covers reports whether the client knows no newer attributes of an inode than these, and will report the
-// next change by another client (OnChange) within milliseconds. It continues to do so for a while. Only a
-// replica of the client's region is near enough for that.
+// Covers reports whether the client knows no newer attributes of an inode than of, and will report the next
+// change by another client (OnChange) within milliseconds. It keeps the stream open at least for while. Only
+// the stream of a replica in the client's region is fast enough.
 func (c *Client) Covers(of *posix.Attr, while time.Duration) bool { return c.leases.cover(of, while) }
 
-// ChangedHere reports whether an update of this client has made the attributes of an inode so, and the client
-// has reported all earlier changes.
+// ChangedHere reports whether an update of this client has produced these attributes, and the client has
+// reported all earlier changes.
 func (c *Client) ChangedHere(of *posix.Attr) bool {
 	p, ok := c.At(of.Ino)
 	h := c.leases.of(p)
@@ -95,7 +97,7 @@ func (l *leases) cover(of *posix.Attr, while time.Duration) bool {
 	return true
 }
 
-// StreamState is the place that the stream of changes of a partition has reached.
+// StreamState is the position of the client in the stream of changes of a partition.
 type StreamState struct {
 	Partition uint16 `json:"partition"`
 	History   uint64 `json:"history,omitempty"`
@@ -117,12 +119,11 @@ func (l *leases) streams() (all []StreamState) {
 	return all
 }
 
-// resumedFor is the time for which a client continues the streams of another one: the kernel may rely on the
-// reports since the last state of that client.
+// resumedFor is the time for which a client continues the streams of a previous one, because the kernel may
+// rely on reports since the state of that client was saved.
 const resumedFor = time.Minute
 
-// resume continues the streams of another client: once there is a caller (OnChange), it reports the changes
-// since.
+// resume continues the streams of a previous client. Once OnChange is called, it reports the changes since.
 func (l *leases) resume(all []StreamState) {
 	for i := range all {
 		s := &all[i]
@@ -137,7 +138,7 @@ func (l *leases) resume(all []StreamState) {
 	}
 }
 
-// watchOn starts the watchers of the streams that others rely on.
+// watchOn starts the watchers of the streams on which callers rely.
 func (l *leases) watchOn() {
 	now := time.Now()
 	for _, h := range l.held.All() {

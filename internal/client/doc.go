@@ -1,7 +1,17 @@
-// Package client is a client of the file system: operations on names, attributes, open files, content, locks
-// and placements, and block I/O (thesis 3.5.1, 3.8). Package route carries its commands:
-// sessions, choice of replicas, vector clock. Mounts stand on this package. All methods may be called
-// concurrently.
+// Package client is a client of the file system (thesis 3.5.1, 3.8). It offers operations on names,
+// attributes, open files, content, locks and placements, and transfers blocks. Mounts and the tools are built
+// on it:
+//
+//	package mount, tools
+//	package client           file operations, caches, handles, blocks
+//	   |         |
+//	   |      block stores   contents of files
+//	package route            commands: sessions, choice of replicas, vector, retries
+//	   |
+//	replicas of partitions   metadata
+//
+// A Client consists of parts with one responsibility each: Names, Attributes, Handles, Reader, Writer, Locks,
+// Placing, Collection, Copier, Persister. All methods may be called concurrently.
 //
 // # Guarantees for callers
 //
@@ -26,23 +36,24 @@
 //
 // # Updates of names
 //
-// An update of a name goes to the partition of the directory. If the named inode is elsewhere, it goes to all
-// partitions concerned together (settle.go). EREMOTE means that a command met an inode that is elsewhere, or
-// that another command is changing: the partition did nothing, and the client looks and tries again. A client
-// reports an open inode to the home of the inode, wherever the inode is.
+// An update of a name is sent to the partition of the directory. If the named inode is in another partition,
+// it is sent to all partitions that it concerns together (settle.go). EREMOTE means that a command met an
+// inode of another partition, or one that another command is changing. The partition then has changed
+// nothing, and the client looks up the inodes and tries again. A client reports each open inode to the home
+// of the inode, wherever the inode is.
 //
 // # Open files
 //
-// Open first adds the inode to the held inodes and then looks at it; if the inode was unlinked before, Open
-// finds it without a name and refuses (C5). Create learns the number of its inode only from the answer: if a
-// renewal was sent in between, Create looks again.
+// Open first adds the inode to the held inodes, and then reads its attributes. If the inode was unlinked
+// before, Open finds that it has no name, and refuses (C5). Create learns the number of its inode only from
+// the answer; if a renewal was sent in between, Create checks the inode again.
 //
 // # Another process
 //
-// Suspend stops a client without ending its sessions. A client with Config.Resume continues them: open files,
-// locks and the vector stay. Snapshot does so for a client that may die: the next client skips numbers of
-// updates and blocks that may have been used, so C2 holds. The outcome of an update that was under way is
-// never known.
+// Suspend stops a client without ending its sessions. A client with Config.Resume continues them, with open
+// files, locks and the vector. Snapshot saves the same state for the case that the process dies. The next
+// client skips the numbers of updates and blocks that may have been used since, so C2 holds. The outcome of
+// an update that was under way is never known.
 //
 // # Limits
 //

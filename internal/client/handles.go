@@ -9,15 +9,15 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Handles are the operations that open inodes and release them (C5).
+// Handles has the operations that open and release inodes (C5).
 type Handles struct {
 	common
 	names *Names
 }
 
-// Create makes a regular file with the name at, and opens it. flags: meta.Exclusive; without it Create opens
-// an existing file, and truncates it with meta.Truncate. Create does not check the permissions of an existing
-// file.
+// Create makes a regular file and opens it. If the file exists, Create opens it, and truncates it if flags
+// has meta.Truncate; with meta.Exclusive it returns EEXIST instead. Create does not check the permissions of
+// an existing file.
 func (h *Handles) Create(ctx context.Context, cred posix.Cred, at Name, mode posix.Mode, flags uint32) (posix.Attr, error) {
 	before := h.router.Renewals()
 	attr, err := h.names.make(ctx, meta.Command{
@@ -37,18 +37,18 @@ func (h *Handles) Create(ctx context.Context, cred posix.Cred, at Name, mode pos
 	h.awaitSession(ctx, attr.Ino.Partition())
 	attr, err = h.present(ctx, attr.Ino)
 	if err == posix.EINTR {
-		err = posix.ETIMEDOUT // the file is there
+		err = posix.ETIMEDOUT // not EINTR: the file was made
 	}
 	return attr, err
 }
 
-// sessionPatience bounds the wait of an open for a session. A file can be read without a session, as on the
-// side of a cut network that can order nothing (T 3.4.1: open for reading is not multicast). The file is then
-// lost if it is unlinked meanwhile (C5).
+// sessionPatience bounds the time for which an open waits for a session. After that a file can be read
+// without a session, for example on the side of a cut network that can order nothing (T 3.4.1: open for
+// reading is not multicast). If the file is unlinked meanwhile, its content may be lost (C5).
 const sessionPatience = 2 * time.Second
 
-// Open holds ino until Release, also after the removal of its last name, and returns its current attributes.
-// ESTALE: the inode is gone, or it was unlinked and is not open in this client.
+// Open holds ino until Release, also after its last name was removed, and returns its attributes. It returns
+// ESTALE if the inode does not exist, or is unlinked and not open in this client.
 func (h *Handles) Open(ctx context.Context, ino posix.Ino) (posix.Attr, error) {
 	if int(ino.Partition()) >= h.router.Partitions() {
 		return posix.Attr{}, posix.ESTALE
@@ -80,8 +80,8 @@ func (h *Handles) awaitSession(ctx context.Context, home uint16) {
 	}
 }
 
-// present verifies that a newly held inode has a name: then the partition keeps it. Otherwise it releases the
-// inode.
+// present checks that a newly held inode has a name, which guarantees that the partition keeps it. Otherwise
+// it releases the inode.
 func (h *Handles) present(ctx context.Context, ino posix.Ino) (posix.Attr, error) {
 	attr, err := h.attr(ctx, ino)
 	if err == nil && attr.Nlink == 0 {
@@ -93,9 +93,9 @@ func (h *Handles) present(ctx context.Context, ino posix.Ino) (posix.Attr, error
 	return attr, err
 }
 
-// OpenUnlinked is Open of an inode that may have lost its last name after its lookup, as in a race with a
-// rename that replaces it. OpenUnlinked succeeds if the inode still exists when the partition has ordered
-// that it is open in this client.
+// OpenUnlinked is Open of an inode that may have lost its last name since it was looked up, for example by a
+// concurrent rename. It succeeds if the inode still exists when the partition has ordered that this client
+// has it open.
 func (h *Handles) OpenUnlinked(ctx context.Context, ino posix.Ino) (posix.Attr, error) {
 	if _, err := h.router.Hold(ino); err != nil {
 		return posix.Attr{}, err
@@ -107,8 +107,8 @@ func (h *Handles) OpenUnlinked(ctx context.Context, ino posix.Ino) (posix.Attr, 
 	err := h.router.Renew(ctx, home)
 	look := &meta.Command{Op: meta.OpGetAttr, Ino: ino}
 	if err == nil {
-		// The home decides, also for an inode that is elsewhere: its partition may still have the inode after
-		// the home has released it.
+		// The home decides, even about an inode in another partition: that partition may still have the
+		// inode after the home has released it.
 		a, err = h.router.Query(ctx, look, route.Partition(home))
 	}
 	if err == posix.EREMOTE {
@@ -120,7 +120,8 @@ func (h *Handles) OpenUnlinked(ctx context.Context, ino posix.Ino) (posix.Attr, 
 	return a.Attr, err
 }
 
-// Hold is Open without a look at the inode: for a directory, which has its name or shows nothing.
+// Hold is Open without a check of the inode. It is for directories: a removed directory has no entries to
+// read.
 func (h *Handles) Hold(ino posix.Ino) error {
 	_, err := h.router.Hold(ino)
 	return err

@@ -13,15 +13,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Location is the place of an inode, with the reason for it.
+// Location is the place of an inode, and the reason for it.
 type Location struct {
 	Partition uint16
-	Region    topology.Region // of a local partition; empty: global
+	Region    topology.Region // region of a local partition; empty: global
 	Replicas  []topology.Replica
-	Leader    multicast.ProcessID // 0: no replica reports that it leads
+	Leader    multicast.ProcessID // 0: no replica reports to be the leader
 	Why       string
-	Rule      meta.Rule  // of a directory: the place of new inodes in it
-	Task      *meta.Task // of a directory: the inodes to be moved from there, nil if there are none
+	Rule      meta.Rule  // of a directory: where new inodes in it go
+	Task      *meta.Task // of a directory: the move of its contents that is under way; nil: none
 }
 
 // Locate returns the location of an inode.
@@ -64,8 +64,8 @@ func (p *Placing) Where(ctx context.Context, ino posix.Ino) (posix.Attr, uint16,
 	return a.Attr, a.Partition, nil
 }
 
-// taskOf returns the task of a directory in a partition, nil if there is none. The task may be in the
-// partition in which the directory was made.
+// taskOf returns the task of a directory in a partition; nil: there is none. The task may be in the partition
+// in which the directory was made.
 func (p *Placing) taskOf(ctx context.Context, at uint16, dir posix.Ino) (*meta.Task, error) {
 	for _, partition := range slices.Compact([]uint16{at, dir.Partition()}) {
 		tasks, err := p.tasks(ctx, partition)
@@ -79,7 +79,7 @@ func (p *Placing) taskOf(ctx context.Context, at uint16, dir posix.Ino) (*meta.T
 	return nil, nil
 }
 
-// why describes the reason for the place of an inode, in words. a is the answer with the inode.
+// why describes the reason for the place of an inode. a is the answer with the inode.
 func (p *Placing) why(ctx context.Context, a *route.Answer, own *meta.Rule) (string, error) {
 	ino, here := a.Attr.Ino, a.Partition
 	if ino.Counter() == posix.Root.Counter() {
@@ -103,11 +103,11 @@ func (p *Placing) why(ctx context.Context, a *route.Answer, own *meta.Rule) (str
 	return "moved by a rename", nil
 }
 
-// maxAbove bounds the number of directories in which placedAbove looks for a placement.
+// maxAbove bounds the number of directories that placedAbove reads.
 const maxAbove = 64
 
-// placedAbove returns the nearest directory above a that has a rule with the partition of a. For a file it
-// returns 0: files do not know their directories.
+// placedAbove returns the nearest directory above a that has a rule which names the partition of a. For a
+// file it returns 0, because files do not know their directories.
 func (p *Placing) placedAbove(ctx context.Context, a *route.Answer) (posix.Ino, meta.Rule, error) {
 	if !a.Attr.Mode.IsDir() {
 		return 0, meta.Rule{}, nil
@@ -131,8 +131,8 @@ func (p *Placing) placedAbove(ctx context.Context, a *route.Answer) (posix.Ino, 
 	return 0, meta.Rule{}, nil
 }
 
-// Stale returns the age of the data that reads of an inode's partition return: the age at the nearest replica
-// that answers. It is small as long as that replica receives messages from a quorum of the partition.
+// Stale returns the age of the data that reads in an inode's partition return, at the nearest replica that
+// answers. It is small as long as that replica receives messages from a quorum.
 func (p *Placing) Stale(ctx context.Context, ino posix.Ino) (time.Duration, error) {
 	at, err := p.router.At(ino)
 	if err != nil {

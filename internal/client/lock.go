@@ -11,27 +11,27 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Locks are the operations on file locks.
+// Locks has the operations on file locks.
 type Locks struct {
 	common
 }
 
-// LockRequest is a lock that an owner requests, releases or has.
+// LockRequest is a lock that an owner requests, releases or holds.
 type LockRequest struct {
 	Ino    posix.Ino
 	Owner  uint64 // distinguishes the owners of this client
-	PID    uint32 // of the process; 0: of another client
-	Start  uint64 // first byte; flock has all of them
-	End    uint64 // last byte, included; math.MaxInt64 and above: to the end, wherever the end will be
+	PID    uint32 // process of the owner; 0: of another client
+	Start  uint64 // first byte; a lock of flock covers all bytes
+	End    uint64 // last byte, included; math.MaxInt64 and above: all bytes from Start on
 	Write  bool   // exclusive; otherwise shared
-	Unlock bool   // release the range in any mode
+	Unlock bool   // release the range, whatever its mode
 	Flock  bool   // a lock of flock(2), independent of the ranges of fcntl(2)
 }
 
 func (r *LockRequest) command(op meta.Op) *meta.Command {
 	c := &meta.Command{Op: op, Ino: r.Ino, Owner: r.Owner, PID: r.PID, Offset: r.Start}
 	if r.End < math.MaxInt64 {
-		c.Length = r.End - r.Start + 1 // otherwise 0, which means the same
+		c.Length = r.End - r.Start + 1 // 0 means the same
 	}
 	if r.Write {
 		c.Flags |= meta.LockWrite
@@ -56,23 +56,23 @@ func (l *Locks) Lock(ctx context.Context, r LockRequest) error {
 	return err
 }
 
-// Pauses between queries for a lock that others hold, if the replica does not keep the queries: it is of an
-// earlier version, or too many wait. The actual pause is between half of the value and all of it.
+// Pauses between queries for a lock that others hold, if the replica does not keep the query: it has an older
+// version, or too many queries wait. The actual pause is random, between half of the value and the value.
 const (
 	firstLockPause = 5 * time.Millisecond
 	maxLockPause   = 500 * time.Millisecond
 )
 
 // A replica that keeps a query answers it after a second at the latest (meta.AwaitLock). A query that took
-// keptAtLeast was kept. Clients with a timeout of less than keptTimeout ask for an answer at once.
+// keptAtLeast counts as kept. A client with a timeout below keptTimeout requests immediate answers.
 const (
 	keptAtLeast = 500 * time.Millisecond
 	keptTimeout = 4 * time.Second
 )
 
-// LockWait is Lock, but waits while locks of others conflict, until ctx ends: EINTR. A replica answers the
-// waiters when the lock ends, the first one first, but a later request of another owner may be ordered before
-// the waiter's. Two owners that wait for each other do so until one ends its wait.
+// LockWait is Lock that waits while locks of other owners conflict. It returns EINTR when ctx ends. When a
+// lock ends, the replica answers the waiters in their order, but a later request of another owner may still
+// be ordered first. Two owners that wait for each other wait until one of them gives up.
 //
 // As with flock(2), an owner that waits to change the mode of a flock releases the flock that it has. Two
 // owners that share a lock can thus both wait for an exclusive lock.
@@ -106,7 +106,7 @@ func (l *Locks) LockWait(ctx context.Context, r LockRequest) error {
 	return err
 }
 
-// awaiting returns the flags of a query that is to wait at the replica.
+// awaiting returns the flags of a query that must wait at the replica.
 func (l *Locks) awaiting() uint32 {
 	if l.cfg.Timeout < keptTimeout {
 		return 0
@@ -114,7 +114,8 @@ func (l *Locks) awaiting() uint32 {
 	return meta.AwaitLock
 }
 
-// Locked returns the first lock that conflicts with r, as F_GETLK does, as of a time after the call.
+// Locked returns the first lock that conflicts with r, as F_GETLK does. The answer is not older than the
+// call.
 func (l *Locks) Locked(ctx context.Context, r LockRequest) (LockRequest, bool, error) {
 	return l.locked(ctx, r, route.Partition(r.Ino.Partition()).Fresh(), 0)
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Mknod makes a file of any type but directory and symlink.
+// Mknod makes a file of any type except directory and symlink.
 func (n *Names) Mknod(ctx context.Context, cred posix.Cred, at Name, mode posix.Mode, rdev uint32) (posix.Attr, error) {
 	return n.make(ctx, meta.Command{Cred: cred, Ino: at.Dir, Name: at.Name, Mode: mode, Rdev: rdev, Flags: meta.Exclusive})
 }
 
-// Mkdir makes a directory; mode holds permissions only.
+// Mkdir makes a directory. mode has only permissions.
 func (n *Names) Mkdir(ctx context.Context, cred posix.Cred, at Name, mode posix.Mode) (posix.Attr, error) {
 	return n.make(ctx, meta.Command{Cred: cred, Ino: at.Dir, Name: at.Name, Mode: posix.TypeDir | mode.Perm()})
 }
@@ -27,7 +27,7 @@ func (n *Names) Symlink(ctx context.Context, cred posix.Cred, at Name, target st
 	return n.make(ctx, meta.Command{Cred: cred, Ino: at.Dir, Name: at.Name, Mode: posix.TypeSymlink | 0o777, Data: []byte(target)})
 }
 
-// make makes the inode of cmd in the partition that the rule of the directory gives, or opens the file that
+// make makes the inode of cmd in the partition that the rule of the directory names, or opens the file that
 // has the name.
 func (n *Names) make(ctx context.Context, cmd meta.Command) (posix.Attr, error) {
 	cmd.Op = meta.OpMknod
@@ -51,7 +51,7 @@ func (n *Names) make(ctx context.Context, cmd meta.Command) (posix.Attr, error) 
 	}
 }
 
-// planMake sends the command to the directory's partition, which names the inode wherever that is made.
+// planMake sends the command to the directory's partition, which also makes inodes of other partitions.
 func (n *Names) planMake(ctx context.Context, cmd meta.Command, look bool) (plan, error) {
 	if look {
 		if err := n.find(ctx, cmd.Ino); err != nil {
@@ -62,7 +62,7 @@ func (n *Names) planMake(ctx context.Context, cmd meta.Command, look bool) (plan
 	return plan{cmd: &cmd, to: route.Partition(dir)}, err
 }
 
-// openThere executes cmd, a make, on the existing file of the name, which is in another partition.
+// openThere executes cmd on the existing file of the name, which is in another partition than the directory.
 func (n *Names) openThere(ctx context.Context, cmd *meta.Command, ino posix.Ino) (attr posix.Attr, err error) {
 	if cmd.Flags&meta.Truncate == 0 {
 		attr, err = n.attr(ctx, ino)
@@ -77,7 +77,7 @@ func (n *Names) openThere(ctx context.Context, cmd *meta.Command, ino posix.Ino)
 	return attr, err
 }
 
-// noteMade remembers what was made, or found.
+// noteMade remembers an inode that was made or found.
 func (n *Names) noteMade(at Name, made *meta.Result) {
 	n.router.Suggest(made.Attr.Ino, uint16(made.Number))
 	n.note(at, &made.Attr)
@@ -113,7 +113,7 @@ func (n *Names) Link(ctx context.Context, cred posix.Cred, ino posix.Ino, to Nam
 	return r.Attr, err
 }
 
-// Unlink removes a name of what is not a directory.
+// Unlink removes a name of an inode that is not a directory.
 func (n *Names) Unlink(ctx context.Context, cred posix.Cred, at Name) error {
 	return n.remove(ctx, meta.Command{Op: meta.OpUnlink, Cred: cred, Ino: at.Dir, Name: at.Name})
 }

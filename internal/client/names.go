@@ -12,19 +12,19 @@ import (
 	"github.com/globalfs/globalfs/internal/recent"
 )
 
-// Bounds of the client's memory of the tree, in entries. Every entry may be wrong: the partitions then refuse
-// the command.
+// Bounds of the client's memory of the tree, in entries. Each entry may be out of date: the partitions then
+// refuse the command.
 const (
 	maxSightings = 1 << 14 // names
 	maxRules     = 1 << 12 // directories with a placement rule
 )
 
-// Names are the operations on names: they look them up, make and remove them.
+// Names has the operations that look up, make, rename and remove names.
 type Names struct {
 	common
 	copier *Copier
-	seen   *recent.Map[Name, sighting]     // the inode of each name when this client met it last
-	rules  *recent.Map[posix.Ino, placing] // of directories that have a rule
+	seen   *recent.Map[Name, sighting]     // the inode of each name, as this client saw it last
+	rules  *recent.Map[posix.Ino, placing] // rules of directories that have one
 }
 
 func newNames(c common, copier *Copier) *Names {
@@ -34,7 +34,7 @@ func newNames(c common, copier *Copier) *Names {
 	}
 }
 
-// Name is a place in the tree: a name in a directory.
+// Name is a name in a directory.
 type Name struct {
 	Dir  posix.Ino
 	Name string
@@ -94,37 +94,37 @@ func (n *Names) Version(dir posix.Ino) uint64 {
 	return versionOf(at, n.router.Seen(at)) + n.router.delegations.changes()
 }
 
-// versionOf combines a partition and its vector entry in one number. Numbers of different partitions differ:
-// a directory may move.
+// versionOf combines a partition and its vector entry in one number. The numbers of different partitions
+// differ, because a directory may move.
 func versionOf(partition uint16, seen ask.Seen) uint64 {
-	const spread = 0x9e3779b97f4a7c15 // so that the one does not undo the other
+	const spread = 0x9e3779b97f4a7c15 // so that two changes do not cancel out
 	return (seen.Count<<16 | uint64(partition)) ^ seen.LastOpen()*spread
 }
 
-// sighting is the inode of a name at a certain time.
+// sighting is the inode of a name as the client saw it at some time.
 type sighting struct {
-	ino   posix.Ino // 0: nothing
+	ino   posix.Ino // 0: the name was absent
 	mode  posix.Mode
 	nlink uint32
 }
 
-// note remembers the inode of a name: none if child is zero.
+// note remembers the inode of a name; a zero child means that the name is absent.
 func (n *Names) note(at Name, child *posix.Attr) {
 	n.seen.Put(at, sighting{child.Ino, child.Mode, child.Nlink})
 }
 
-// named is the inode of a name, with the partitions of the directory and of the inode.
+// named is a name with its inode, and the partitions of the directory and of the inode.
 type named struct {
 	dir   uint16
-	known bool       // child is known, now or from an earlier meeting
-	child posix.Attr // zero: none; if it is only remembered, Ino, Mode and Nlink are set
-	at    uint16     // of child
+	known bool       // child is known, from a query or from memory
+	child posix.Attr // zero: the name is absent; from memory only Ino, Mode and Nlink are set
+	at    uint16     // partition of child
 }
 
-// away reports whether the name has an inode, in another partition than the directory.
+// away reports whether the name has an inode in another partition than the directory.
 func (n *named) away() bool { return n.child.Ino != 0 && n.at != n.dir }
 
-// look queries the inode of a name: ENOENT if there is none.
+// look queries the inode of a name. It returns ENOENT if there is none.
 func (n *Names) look(ctx context.Context, at Name) (named, error) {
 	for try := 1; ; try++ {
 		a, err := n.router.Query(ctx, &meta.Command{Op: meta.OpLookup, Ino: at.Dir, Name: at.Name}, route.Inode(at.Dir))
@@ -158,7 +158,7 @@ func (n *Names) look(ctx context.Context, at Name) (named, error) {
 	}
 }
 
-// remembered is look without a query: from the client's memory.
+// remembered returns the inode of a name from the client's memory, without a query.
 func (n *Names) remembered(at Name) (found named, err error) {
 	if found.dir, err = n.router.At(at.Dir); err != nil {
 		return found, err
@@ -171,7 +171,7 @@ func (n *Names) remembered(at Name) (found named, err error) {
 	return found, err
 }
 
-// find queries the partitions of inodes.
+// find queries the partitions of inodes, and remembers them.
 func (n *Names) find(ctx context.Context, inodes ...posix.Ino) error {
 	for _, i := range inodes {
 		if _, err := n.attr(ctx, i); err != nil {

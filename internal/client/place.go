@@ -11,27 +11,27 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// Placing are the operations on the places of inodes, and on the placement of new inodes in a directory.
+// Placing has the operations on the places of inodes, and on the placement of new inodes in directories.
 type Placing struct {
 	common
 	names *Names
 }
 
-// Global stands for the region of partition 0, which has replicas in all regions.
+// Global names partition 0, which has replicas in all regions, as a region.
 const Global topology.Region = "global"
 
-// Placement is the place of new inodes in a directory.
+// Placement determines the place of new inodes in a directory.
 type Placement struct {
-	// Region is a region of the cluster or Global. Empty, and no Spread: the partition of the directory, as
-	// without a placement.
+	// Region is a region of the cluster or Global. If Region and Spread are empty, new inodes go to the
+	// partition of the directory.
 	Region topology.Region
-	// Spread, if not empty, are the regions over which the hashes of names distribute the children.
+	// Spread, if not empty, has the regions over which children are distributed by hashes of their names.
 	Spread []topology.Region
-	// Move also moves the existing contents, in the background: to Region, or to the first of Spread.
+	// Move also moves the existing contents in the background, to Region or to the first region of Spread.
 	Move bool
 }
 
-// Place sets the placement of a directory. EINVAL if the cluster has no such region.
+// Place sets the placement of a directory. It returns EINVAL if the cluster does not have the region.
 func (p *Placing) Place(ctx context.Context, cred posix.Cred, dir posix.Ino, where Placement) error {
 	rule, target, err := p.rule(&where)
 	if err != nil {
@@ -56,8 +56,7 @@ func (p *Placing) Place(ctx context.Context, cred posix.Cred, dir posix.Ino, whe
 // table is the partition with the table of all placements.
 const table = 0
 
-// rule converts a placement to numbers of partitions. target is the partition to which Move moves the
-// contents.
+// rule converts a placement to partition numbers. target is the partition to which Move moves the contents.
 func (p *Placing) rule(where *Placement) (rule meta.Rule, target uint16, err error) {
 	regions := where.Spread
 	if len(regions) == 0 && where.Region != "" {
@@ -120,8 +119,8 @@ func (p *Placing) Placements(ctx context.Context) ([]meta.Placement, error) {
 	}
 }
 
-// Move moves one inode with all its content to another partition. Its number and its names stay. EFBIG: the
-// inode is too large for one command.
+// Move moves one inode with all its content to another partition. The inode keeps its number and its names.
+// EFBIG means that the inode is too large for one command.
 func (p *Placing) Move(ctx context.Context, ino posix.Ino, target uint16) (posix.Attr, error) {
 	if err := p.has(target); err != nil {
 		return posix.Attr{}, err

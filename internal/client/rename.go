@@ -13,10 +13,10 @@ import (
 
 // Rename moves a name; flags are meta.RenameNoReplace and meta.RenameExchange.
 //
-// A rename over several partitions is sent at once if this client has met both names before, as a mount has:
-// the kernel looks them up. The partitions refuse it if they find other inodes, and then the client looks.
-// The partitions do not check the rule of the new directory. So the client queries the rule meanwhile, and
-// moves the file afterwards if the rule sends it elsewhere.
+// A rename of several partitions is sent at once if this client has seen both names before, as the kernel's
+// lookups ensure in a mount. If the partitions find other inodes, they refuse, and the client looks up the
+// names. The partitions do not check the rule of the new directory: the client queries the rule concurrently,
+// and moves the file afterwards if the rule demands another partition.
 func (n *Names) Rename(ctx context.Context, cred posix.Cred, from, to Name, flags uint32) error {
 	r := renaming{names: n, cmd: meta.Command{
 		Op: meta.OpRename, Cred: cred, Ino: from.Dir, Name: from.Name, NewParent: to.Dir, NewName: to.Name, Flags: flags,
@@ -56,27 +56,27 @@ func (n *Names) renamed(from, to Name, flags uint32, moved *posix.Attr) {
 	}
 }
 
-// renaming is a rename under way.
+// renaming is a rename that is under way.
 type renaming struct {
 	names   *Names
 	cmd     meta.Command
-	moves   bool           // a file goes to another partition
-	links   uint32         // the number of names that the renamed inode is believed to have
-	guesses bool           // the rule of the new directory is not known for sure
-	rule    chan meta.Rule // that rule, or nothing if it cannot be had; nil: no query
+	moves   bool           // the rename itself moves a file to another partition
+	links   uint32         // number of names that the renamed inode probably has
+	guesses bool           // the rule of the new directory is not certain
+	rule    chan meta.Rule // receives that rule, or is closed without one; nil: there is no query
 }
 
 func (r *renaming) from() Name { return Name{r.cmd.Ino, r.cmd.Name} }
 
 func (r *renaming) to() Name { return Name{r.cmd.NewParent, r.cmd.NewName} }
 
-// around is the client's knowledge of the two names and the rule of a rename.
+// around is the client's knowledge of both names and of the rule of a rename.
 type around struct {
 	source, target named
 	rule           meta.Rule // of the new directory
 }
 
-// planByMemory plans a rename from the client's memory, and looks if that is not enough.
+// planByMemory plans a rename from the client's memory. If that is not enough, it queries the partitions.
 func (r *renaming) planByMemory(ctx context.Context) (plan, error) {
 	var a around
 	var err error
@@ -115,7 +115,7 @@ func (r *renaming) planByMemory(ctx context.Context) (plan, error) {
 	return r.plan(cmd, &a, nil), nil
 }
 
-// planByLooking looks at both names and the rule, and plans a rename.
+// planByLooking queries both names and the rule, and plans a rename.
 func (r *renaming) planByLooking(ctx context.Context) (plan, error) {
 	a, err := r.lookAround(ctx)
 	if err != nil {
@@ -132,8 +132,7 @@ func (r *renaming) planByLooking(ctx context.Context) (plan, error) {
 	return r.plan(cmd, &a, above), nil
 }
 
-// lookAround looks at both names, of which the second may be absent, and queries the rule of the new
-// directory.
+// lookAround queries both names, of which the second may be absent, and the rule of the new directory.
 func (r *renaming) lookAround(ctx context.Context) (a around, err error) {
 	var into placing
 	var unplaced error
@@ -150,7 +149,7 @@ func (r *renaming) lookAround(ctx context.Context) (a around, err error) {
 	})
 	g.Go(func() error {
 		into, unplaced = r.names.askPlacing(looking, r.cmd.NewParent)
-		return nil // errors of the names come first
+		return nil // errors of the names have priority
 	})
 	if err = g.Wait(); err == nil {
 		err = unplaced
@@ -159,7 +158,7 @@ func (r *renaming) lookAround(ctx context.Context) (a around, err error) {
 	return a, err
 }
 
-// plan completes cmd from the known inodes and partitions. above are further partitions on the paths to the
+// plan completes cmd with the known inodes and partitions. above has further partitions on the ways to the
 // root.
 func (r *renaming) plan(cmd meta.Command, a *around, above []uint16) plan {
 	source, target := &a.source, &a.target
@@ -172,9 +171,9 @@ func (r *renaming) plan(cmd meta.Command, a *around, above []uint16) plan {
 	r.moves, r.links = false, source.child.Nlink
 	if source.child.Mode.IsDir() {
 		if a.rule.IsZero() && r.names.sameShards(target.dir, source.at) {
-			cmd.Target = source.at // it is in a shard of the new directory's region: it stays
+			cmd.Target = source.at // the inode is in a shard of the new directory's region, and stays there
 		}
-		all = append(all, cmd.Target) // the contents are to follow to it
+		all = append(all, cmd.Target) // the contents must follow to this partition
 	} else if source.at != cmd.Target && source.child.Nlink == 1 && cmd.Flags&meta.RenameExchange == 0 {
 		all = append(all, cmd.Target, cmd.Child.Partition())
 		r.moves = source.child.Mode.IsRegular()
@@ -192,7 +191,7 @@ func (n *Names) sameShards(a, b uint16) bool {
 	return int(a) < len(all) && int(b) < len(all) && all[a].Region == all[b].Region
 }
 
-// alone returns the command for a rename in one partition.
+// alone returns the command of a rename in one partition.
 func (r *renaming) alone() *meta.Command {
 	cmd := r.cmd
 	cmd.Flags |= meta.TellDir
@@ -216,10 +215,10 @@ func (r *renaming) askRule(ctx context.Context) {
 	r.rule = rule
 }
 
-// obeyRule moves a file to the partition of the rule of its new directory. The file may have been sent to
-// another partition, or may have stayed because the client believed that it had other names. If the move
-// fails or takes longer than farPatience, the file stays, as a file does that is too large for one command: a
-// mover may take it later.
+// obeyRule moves a file to the partition that the rule of its new directory names. The file may have been
+// sent to another partition, or may have stayed because the client believed that it had other names. If the
+// move fails or takes longer than farPatience, or if the file is too large for one command, the file stays,
+// and a mover may move it later.
 func (r *renaming) obeyRule(ctx context.Context, sentTo uint16, result *meta.Result) {
 	file := &result.Attr
 	if r.rule == nil || file.Mode.IsDir() || file.Nlink != 1 || r.cmd.Flags&meta.RenameExchange != 0 {
@@ -281,8 +280,8 @@ func checkRename(cmd *meta.Command) posix.Code {
 	return posix.OK
 }
 
-// lookAbove finds the paths to the root that show whether a directory would come to be below itself. It
-// stores them in cmd and returns their partitions.
+// lookAbove finds the ways up that show whether a directory would be moved below itself. It stores them in
+// cmd, and returns their partitions.
 func (n *Names) lookAbove(ctx context.Context, cmd *meta.Command, source, target *named) (all []uint16, err error) {
 	if source.child.Mode.IsDir() {
 		if cmd.Chain, err = n.chain(ctx, cmd.NewParent); err != nil {

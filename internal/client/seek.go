@@ -40,8 +40,8 @@ func (r *Reader) SeekHole(ctx context.Context, ino posix.Ino, offset uint64) (ui
 	}, func(size uint64) (uint64, error) { return size, nil })
 }
 
-// seek passes windows from offset on to found until it returns a place inside the window. atEnd returns the
-// result if there is no such place.
+// seek passes windows from offset on to found until found returns a place within the window. If there is none
+// up to the end of the file, atEnd returns the result.
 func (r *Reader) seek(ctx context.Context, ino posix.Ino, offset uint64, found func(from uint64, extents []meta.Extent) (uint64, bool), atEnd func(size uint64) (uint64, error)) (uint64, error) {
 	ctx, cancel := r.router.Operation(ctx)
 	defer cancel()
@@ -69,7 +69,7 @@ type Layout struct {
 	Partition uint16 // of the file
 	Attr      posix.Attr
 	Extents   []meta.Extent // in order; gaps are holes
-	End       uint64        // the extents before this offset are all there are; the size of the file at the end
+	End       uint64        // the extents before this offset are complete; at the end of the file this is its size
 }
 
 // Layout returns the extents from an offset on, as many as one answer of a replica has.

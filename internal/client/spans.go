@@ -14,11 +14,11 @@ import (
 const (
 	maxSpans       = 1 << 10  // files
 	maxSpanExtents = 64       // of one file: a file with more extents is not remembered
-	maxSpanLiteral = 16 << 10 // bytes of content that stands in them, of one file
-	askAhead       = 16 << 20 // bytes behind a sequential read that the query includes
+	maxSpanLiteral = 16 << 10 // bytes of literal content in the extents of one file
+	askAhead       = 16 << 20 // bytes after a sequential read that its query includes
 )
 
-// span is the answer for a range of a file: its extents.
+// span has the extents of a range of a file, from one answer.
 type span struct {
 	partition uint16
 	// seen is the vector entry of the answer. Once this client has seen more of the partition, it must not
@@ -61,8 +61,8 @@ func (r *Reader) isCurrent(s *span, believe time.Duration) bool {
 	return time.Since(s.asked) < believe && s.seen.Covers(r.router.Seen(s.partition))
 }
 
-// askQuorum in the place of a maximum age asks a quorum. If the blocks of earlier answers were repeatedly
-// gone, the replica may lag for longer than dropped blocks are kept.
+// askQuorum, as the maximum age, demands the answer of a quorum. It is used after the blocks of earlier
+// answers were repeatedly missing: the replica may lag for longer than dropped blocks are kept.
 const askQuorum = -1
 
 // spanAt returns the extents of a range of a file: the remembered ones if they are younger than believe,

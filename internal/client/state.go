@@ -9,14 +9,14 @@ import (
 )
 
 // State is the information with which another client continues in the place of this one: its sessions with
-// their contents, and its proofs. Suspend hands it over, or Snapshot takes it from time to time in case the
-// process dies.
+// their contents, and its proofs. Suspend returns it. Snapshot returns it for the case that the process dies
+// later.
 type State struct {
 	Format  int    `json:"format"`  // stateFormat
 	Cluster string `json:"cluster"` // the cluster of the sessions
 	Seen    string `json:"seen"`    // the result of Token
-	// Running: the client may have done more since. The successor does not use a number that may have been
-	// used.
+	// Running means that the client may have done more since the State was made. The next client does not
+	// use numbers that may have been used.
 	Running    bool                   `json:"running,omitempty"`
 	Partitions []route.PartitionState `json:"partitions,omitempty"` // those with content, by id
 	Tickets    string                 `json:"tickets,omitempty"`    // for inodes, see route.State; older versions have none
@@ -70,7 +70,7 @@ func (c *Client) Resume() {
 	c.leases.watchOn()
 }
 
-// Snapshot returns the State with which another client continues if this one dies.
+// Snapshot returns the State with which another client continues if this process dies.
 func (c *Client) Snapshot() *State { return c.snapshot(true) }
 
 func (c *Client) snapshot(running bool) *State {

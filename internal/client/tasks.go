@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// PartitionTask is a task with the partition that has it.
+// PartitionTask is a task and the partition that has it.
 type PartitionTask struct {
 	Partition uint16
 	meta.Task
@@ -21,7 +21,7 @@ type PartitionTask struct {
 // the rest from an operator.
 const farPatience = 3 * time.Second
 
-// Tasks returns the tasks of background moves of all partitions that answer soon. An error: no partition
+// Tasks returns the background moves of all partitions that answer soon. It fails only if no partition
 // answers.
 func (p *Placing) Tasks(ctx context.Context) ([]PartitionTask, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(farPatience, p.cfg.Timeout))

@@ -11,8 +11,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// MaxInline is the largest size in bytes up to which the content of a file travels in the command and stays
-// in the metadata.
+// MaxInline is the maximum length in bytes of content that is sent in the command and stored in the metadata,
+// without a block.
 const MaxInline = 4 << 10
 
 // maxWrite bounds one command, in bytes.
@@ -27,19 +27,19 @@ type Writer struct {
 // Write is one write to a file.
 type Write struct {
 	Ino    posix.Ino
-	Offset uint64 // with Append: the believed end of the file
+	Offset uint64 // with Append: the expected end of the file
 	Data   []byte
-	// Append writes at the end of the file at the position of the write in the order. Data longer than 64 MiB
-	// is appended in several steps.
+	// Append writes at the end of the file as it is at the write's place in the order. Data longer than 64
+	// MiB is appended in several steps.
 	Append bool
 	// KillSetID removes the set-id bits, as a write by a user without CAP_FSETID does.
 	KillSetID bool
 }
 
-// Written is the outcome of a Write.
+// Written is the result of a Write.
 type Written struct {
-	Bytes  int    // less than len(Data) only with an error
-	Offset uint64 // of the first byte
+	Bytes  int    // number of bytes written; less than len(Data) only together with an error
+	Offset uint64 // offset of the first byte
 	Attr   posix.Attr
 }
 
@@ -113,7 +113,7 @@ func (c *Writer) writePart(ctx context.Context, cred posix.Cred, w *Write) (rout
 		if ids != nil && ids.Good(c.router.Router, at) {
 			return &cmd, ids.First.Session(), nil
 		}
-		decided() // the file has moved, or the session is over
+		decided() // the file has moved, or the session has ended
 		ids, err = c.router.NumberBlocks(ctx, at, blockCount(w.Data))
 		if err != nil {
 			return nil, 0, err
@@ -123,7 +123,7 @@ func (c *Writer) writePart(ctx context.Context, cred posix.Cred, w *Write) (rout
 	})
 }
 
-// Staged is content that is stored as a block, and that no file has yet.
+// Staged is content that is stored as a block before a write names it.
 type Staged struct {
 	ids   *route.BlockIDs
 	block meta.Block
@@ -135,11 +135,11 @@ func (s *Staged) Drop() { s.ids.Decided() }
 // Part is content of a write that is at most one block.
 type Part struct {
 	Data   *block.Draft
-	Staged *Staged // nil: it is not stored yet
+	Staged *Staged // nil: the content is not stored yet
 }
 
-// Stage stores data, at most one block of it, ahead of a write to a file. The data must not change any more.
-// WriteParts or Drop must follow.
+// Stage stores data, at most one block, before a write to a file. The data must not be changed afterwards.
+// The caller must call WriteParts or Drop.
 func (c *Writer) Stage(ctx context.Context, ino posix.Ino, data *block.Draft) (*Staged, error) {
 	ctx, cancel := c.router.Operation(ctx)
 	defer cancel()
@@ -165,9 +165,8 @@ func (c *Writer) stage(ctx context.Context, at uint16, data *block.Draft) (*Stag
 	return &Staged{ids, meta.Block{ID: b.ID, Length: uint32(len(b.Data))}}, nil
 }
 
-// WriteParts is Write of parts that follow each other, at most 64, which are ordered together. It first
-// stores parts that are not staged, or were staged for another partition or session. No part is staged
-// afterwards.
+// WriteParts is Write of consecutive parts, at most 64, which are ordered together. It first stores the parts
+// that are not staged, or that were staged for another partition or session. Afterwards no part is staged.
 func (c *Writer) WriteParts(ctx context.Context, cred posix.Cred, w Write, parts []Part) (Written, error) {
 	ctx, cancel := c.router.Operation(ctx)
 	defer cancel()
@@ -210,8 +209,8 @@ func (c *Writer) writeParts(ctx context.Context, cmd *meta.Command, parts []Part
 	})
 }
 
-// writeLater executes a write of one block in a log, and stores the block later. done is false if the caller
-// is to store the block first.
+// writeLater executes a write of one block in a log, and stores the block later. If done is false, the caller
+// must store the block first.
 func (c *Writer) writeLater(ctx context.Context, cmd *meta.Command, data *block.Draft) (a route.Answer, done bool, err error) {
 	ids, err := c.router.NumberBlocks(ctx, cmd.Ino.Partition(), 1)
 	if err != nil {
@@ -260,8 +259,8 @@ func (c *Writer) stageParts(ctx context.Context, at uint16, parts []Part) (block
 // blockCount is the number of blocks that hold data.
 func blockCount(data []byte) int { return (len(data) + meta.MaxBlock - 1) / meta.MaxBlock }
 
-// put stores data as blocks, with ids from first on that were never used before: a failed write leaves
-// garbage, never a wrong block.
+// put stores data as blocks with ids from first on, which were never used before. So a failed write leaves
+// garbage, and never changes a block.
 func (c *Writer) put(ctx context.Context, first posix.BlockID, data []byte) ([]meta.Block, error) {
 	blocks := make([]meta.Block, blockCount(data))
 	g, stored := errgroup.WithContext(ctx)

@@ -19,29 +19,32 @@ import (
 	"github.com/globalfs/globalfs/internal/transport"
 )
 
-// AccessConfig configures how a process other than a server finds a cluster.
+// AccessConfig configures the access of a client or an operator to a cluster.
 type AccessConfig struct {
-	Servers []string // addresses of some servers: one answer is enough
+	Servers []string // HOST:PORT of some servers; one that answers is enough
 	// Certificates are the files with the certificates of this process. Empty: the cluster uses none and
 	// listens on loopback only.
 	Certificates identity.Files
-	Timeout      time.Duration // for a server to answer
+	Timeout      time.Duration // time limit for the first answer of a server
 	Logger       *slog.Logger
 }
 
-// Access is the description of a cluster in a process, and the access to the servers. The caller closes it.
+// Access is the access of a client or an operator to a cluster: the description of the cluster, and calls to
+// its servers. The caller must close it.
 type Access struct {
 	cfg     AccessConfig
 	known   known
 	network transport.Config
 	client  *transport.Client
-	region  topology.Region // of the server that answered first
+	region  topology.Region // region of the server that answered first
 	memory  bool            // the servers communicate in the memory of one process
-	// delegates has the partitions of which a client may hold directories, by the last answer of a server.
+	// delegates has the partitions of which a client may hold directories, according to the last answer of a
+	// server.
 	delegates atomic.Pointer[[]uint16]
 }
 
-// Connect finds a cluster. The error gives the reason for the failure of each server.
+// Connect finds a cluster by any of its servers. Its error gives, for each server, the reason why it cannot
+// be used.
 func Connect(ctx context.Context, cfg AccessConfig) (_ *Access, err error) {
 	a := &Access{cfg: cfg, network: transport.Config{Logger: cfg.Logger, SharedMemory: true}}
 	a.network.Resolve = a.known.resolve
@@ -85,14 +88,14 @@ func (a *Access) find(whole context.Context) error {
 		}
 		if got.err != nil {
 			errs = append(errs, reasonOf(got.err))
-			if errors.Is(got.err, errMismatch) { // no need to wait for the others: they are of the same kind
+			if errors.Is(got.err, errMismatch) { // the other servers are of the same kind
 				mismatch = errors.Join(mismatch, got.err)
 				time.AfterFunc(mismatchPatience, cancel)
 			}
 			continue
 		}
 		a.region, a.memory, found = got.description.Region, got.description.InMemory, true
-		cancel() // the others are waited for: they end with ctx
+		cancel() // the calls to the others end with ctx
 	}
 	if found {
 		return nil
@@ -145,7 +148,7 @@ func (a *Access) Name() string { return a.known.current.Load().spec.Name }
 // Region returns the region of the server that answered first, usually the nearest.
 func (a *Access) Region() topology.Region { return a.region }
 
-// IsBound reports whether the certificate of this process does not speak for all users, root included.
+// IsBound reports whether the certificate of this process limits the users for which it may act.
 func (a *Access) IsBound() bool {
 	return a.network.Credentials != nil && !a.network.Credentials.Identity().Authority.Root()
 }
@@ -162,8 +165,8 @@ func (a *Access) delegatesAll() bool {
 	return all != nil && len(*all) >= len(a.Cluster().Partitions)
 }
 
-// CheckReach returns an error if only control calls reach the servers from this process. The replicas and the
-// storage servers of such a cluster communicate in the memory of one process.
+// CheckReach returns an error if this process can make only control calls to the servers, because their
+// replicas and storage servers communicate in the memory of one process.
 func (a *Access) CheckReach() error {
 	if a.memory {
 		return errors.New("the servers of this cluster communicate in the memory of one process, 'globalfs dev', and other processes cannot read its files: start it with 'globalfs dev --transport grpc'")
@@ -191,7 +194,7 @@ type ClientConfig struct {
 	Timeout      time.Duration
 }
 
-// Client makes a client of the cluster. The caller closes it.
+// Client returns a client of the cluster. The caller must close it.
 func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 	plan := a.Cluster()
 	if !slices.Contains(plan.Regions, cfg.Region) {
@@ -212,22 +215,22 @@ func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 // followEvery is how often a client asks whether the cluster has changed.
 const followEvery = 10 * time.Second
 
-// followFirst is the same, in the beginning, for a client that may not hold directories of all partitions:
-// the servers may be about to start. It doubles up to followEvery.
+// followFirst is the first value of followEvery for a client that may not hold directories of all partitions,
+// because servers may be starting. It doubles up to followEvery.
 const followFirst = 100 * time.Millisecond
 
-// followAtOnce is the pause before a client that needs a newer description asks for it.
+// followAtOnce is the pause before a client that needs a newer description asks for it again.
 const followAtOnce = 200 * time.Millisecond
 
-// Follower is notified of the changes of a cluster; a client is one.
+// Follower is informed of changes of the cluster. A client is a Follower.
 type Follower interface {
 	Update(*topology.Cluster)
 	// Outdated receives when the follower needs a newer description.
 	Outdated() <-chan struct{}
 }
 
-// Follow keeps a client up to date with the cluster until ctx ends. Other users of a may change the known
-// description; Follow therefore compares it with the version that the client got last.
+// Follow passes new descriptions of the cluster to a client until ctx ends. It compares versions with the one
+// that the client got last, because other users of a may have updated the description that a knows.
 func (a *Access) Follow(ctx context.Context, c Follower) {
 	told, every := uint64(0), time.Duration(0)
 	for {
@@ -243,7 +246,7 @@ func (a *Access) Follow(ctx context.Context, c Follower) {
 		select {
 		case <-waiting.Done():
 		case <-c.Outdated():
-			_ = pause.For(waiting, followAtOnce) // a client that needs a description that no server has yet asks again
+			_ = pause.For(waiting, followAtOnce) // if no server has the description yet, the client asks again
 		}
 		end()
 		if ctx.Err() != nil {
@@ -253,8 +256,8 @@ func (a *Access) Follow(ctx context.Context, c Follower) {
 	}
 }
 
-// refresh asks several servers at once until one answers: a server that hangs must not delay the answers of
-// the others.
+// refresh asks several servers at the same time until one answers, so that a server that hangs does not delay
+// the others' answers.
 func (a *Access) refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
@@ -289,10 +292,10 @@ func (a *Access) refreshFrom(ctx context.Context, s topology.Server) bool {
 	return true
 }
 
-// Answer is the status of a server, or the error of the call.
+// Answer is the status of a server, or the error of the call for it.
 type Answer struct {
 	Server topology.Server
-	Status ServerStatus // if Error is empty
+	Status ServerStatus // valid if Error is empty
 	Error  string
 	Clock  Clock
 }
@@ -314,11 +317,12 @@ func (a *Access) present() (servers []topology.Server) {
 	return servers
 }
 
-// changePatience is the time limit of a server for a change, for which it asks the registry and all servers.
+// changePatience is the time limit of a change at a server, which must ask the registry and all other
+// servers.
 const changePatience = 30 * time.Second
 
-// Ask sends a request to the server of that name. Empty name: any server that answers now, preferably one
-// that reaches the registry. After a timeout the request may have been executed despite the error.
+// Ask sends a request to the server with a name. Without a name it selects a server that answers, if possible
+// one that reaches the registry. After a timeout the request may have been executed.
 func (a *Access) Ask(ctx context.Context, server string, q *Request, into any) error {
 	var s *topology.Server
 	if server == "" {

@@ -14,26 +14,26 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// BackupRequest is the part of a Request about the state of a partition in a backup.
+// BackupRequest is the part of a Request that concerns the state of a partition in a backup.
 type BackupRequest struct {
-	Number  uint64 `json:"number"`            // of the backup; 0: only query the newest one
+	Number  uint64 `json:"number"`            // number of the backup; 0: only return the newest one
 	Release bool   `json:"release,omitempty"` // release the blocks of the backup
-	Read    bool   `json:"read,omitempty"`    // read a piece of the saved state
-	Export  uint64 `json:"export,omitempty"`  // from the reply to the last piece
+	Read    bool   `json:"read,omitempty"`    // return a piece of the saved state
+	Export  uint64 `json:"export,omitempty"`  // as in the reply with the previous piece
 	Offset  uint64 `json:"offset,omitempty"`
 }
 
 // BackupReply is the answer to a BackupRequest.
 type BackupReply struct {
-	Newest  uint64 `json:"newest,omitempty"`  // backup that the replica knows
-	Waiting bool   `json:"waiting,omitempty"` // the state is not there yet: ask again
+	Newest  uint64 `json:"newest,omitempty"`  // newest backup that the replica knows
+	Waiting bool   `json:"waiting,omitempty"` // the state is not saved yet: ask again
 	Export  uint64 `json:"export,omitempty"`
-	Length  uint64 `json:"length,omitempty"` // of the whole state
+	Length  uint64 `json:"length,omitempty"` // length of the whole state in bytes
 	Data    []byte `json:"data,omitempty"`
 }
 
-// maxBackupAhead is the maximum by which the number of a new backup, which is a time, may be ahead of the
-// server's clock: a partition would refuse all later backups until that time.
+// maxBackupAhead is the maximum difference between the number of a new backup, which is a time, and the
+// server's clock. A higher number would make the partition refuse all backups until that time.
 const maxBackupAhead = time.Hour
 
 var errBackupAhead = errors.New("the clock of the machine that makes the backup is ahead of this server's by more than an hour")

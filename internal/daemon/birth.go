@@ -11,13 +11,13 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// errForgot means that the registry has lost data: it was emptied, restored from a backup, or is another one.
-// Marks of processes may be missing there, and numbers of processes may be assigned twice. Therefore nothing
-// new may start.
+// errForgot means that the registry has lost data: it was emptied, was restored from a backup, or is another
+// registry. It may lack marks of processes, and may assign numbers of processes twice. Therefore no new
+// process may start.
 var errForgot = errors.New("the registry has forgotten what it knew of the cluster: is it another etcd, empty, or restored from a backup? Put back the newest copy that a server has: docs/operations.md")
 
-// remembers fails with errForgot if the version of the description in the registry, 0 for none, is lower than
-// the version that this process knows.
+// remembers fails with errForgot if the description in the registry has a lower version than the one that
+// this process knows. version is 0 if the registry has none.
 func (s *Server) remembers(version uint64) error {
 	if now := s.known.current.Load(); now != nil && version < now.spec.Version {
 		return fmt.Errorf("%w It has version %d, and this server knows version %d, which is in %s", errForgot, version, now.spec.Version, filepath.Join(s.dir, specFile))
@@ -25,9 +25,9 @@ func (s *Server) remembers(version uint64) error {
 	return nil
 }
 
-// bear creates the cluster and returns its description. The registry has none. If a server knows one, the
-// registry has lost it, and bear fails: with a new description, this server would use process numbers of the
-// lost cluster in messages to its servers.
+// bear creates the cluster, if the registry has no description, and returns its description. If another
+// server answers that belongs to a cluster, the registry has lost that cluster, and bear fails: a new
+// description would use process numbers of the lost cluster again.
 func (s *Server) bear(ctx context.Context) (document registry.Document, err error) {
 	if err := s.remembers(0); err != nil {
 		return document, err
@@ -99,10 +99,11 @@ func (m memory) Marked(ctx context.Context, name string) (bool, error) {
 	return m.registry.Marked(ctx, name)
 }
 
-// markAgain restores the marks of processes in a registry that has lost them: an operator has put back the
-// description, and not the marks. Then a server with a lost disk would take its processes for new ones (D1).
-// The registry lacks the mark of a process of this server only if it has lost all marks, so that all
-// processes of the description are marked. A process that never ran is then replaced as one with a lost disk.
+// markAgain restores the marks of processes in a registry that has lost them, for example because an operator
+// has put back only the description. Without the marks a server with a lost disk would take its processes for
+// new ones (D1). If the registry lacks the mark of a process of this server, it has lost all marks, so
+// markAgain marks all processes of the description. A process that never ran is then replaced like one with a
+// lost disk.
 func (m memory) markAgain(ctx context.Context) error {
 	plan := m.known.current.Load().cluster
 	for _, p := range plan.Partitions {

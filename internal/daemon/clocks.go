@@ -11,14 +11,14 @@ import (
 // these clocks.
 const maxClockDifference = time.Second
 
-// Clock is the clock of a server, compared with the clock of the caller.
+// Clock is the clock of a server, relative to the clock of the caller.
 type Clock struct {
 	Known  bool
-	Ahead  time.Duration // of the caller's clock
-	Within time.Duration // the maximum error of Ahead: half of the time of the call
+	Ahead  time.Duration // difference to the caller's clock
+	Within time.Duration // maximum error of Ahead: half of the duration of the call
 }
 
-// readClock compares a clock that was read at an unknown moment of a call.
+// readClock computes the clock of a server that was read at an unknown moment of a call.
 func readClock(asked, answered, said time.Time) Clock {
 	if said.IsZero() {
 		return Clock{}
@@ -27,8 +27,8 @@ func readClock(asked, answered, said time.Time) Clock {
 	return Clock{Known: true, Ahead: said.Sub(asked.Add(half).Round(0)), Within: half}
 }
 
-// clocksDiffer describes the servers with clocks that certainly differ by more than maxClockDifference from
-// the median of all clocks; empty: there are none.
+// clocksDiffer names the servers whose clocks certainly differ from the median of all clocks by more than
+// maxClockDifference; empty: there are none.
 func clocksDiffer(answers []Answer) (odd []string) {
 	var known []Answer
 	for _, a := range answers {

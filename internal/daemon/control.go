@@ -14,10 +14,12 @@ import (
 	"github.com/globalfs/globalfs/internal/transport"
 )
 
-// Operation is a request to the server itself, as opposed to its replicas and its storage server.
+// Operation is the kind of a request to the server itself, as opposed to requests to its replicas and its
+// storage server.
 type Operation string
 
-// The operations. Changes of the cluster need an admin's certificate.
+// The operations. Each comment has the form: fields of the Request -> result. Changes of the cluster require
+// an administrator's certificate.
 const (
 	Describe    Operation = "describe" // -> Description; for all callers
 	Status      Operation = "status"   // -> ServerStatus; for all callers
@@ -39,38 +41,38 @@ const (
 	Backup       Operation = "backup"      // Partition Backup -> BackupReply: the state of a partition at a consistent cut
 )
 
-// Request is one request, as JSON.
+// Request is a request to the server itself, encoded as JSON.
 type Request struct {
 	Op        Operation       `json:"op"`
 	Region    topology.Region `json:"region,omitempty"`
 	Server    string          `json:"server,omitempty"`
 	To        string          `json:"to,omitempty"`
-	Servers   []string        `json:"servers,omitempty"` // of the replicas of a new partition; empty: they are chosen
+	Servers   []string        `json:"servers,omitempty"` // servers of the replicas of a new partition; empty: the called server chooses
 	Address   string          `json:"address,omitempty"`
 	Partition uint16          `json:"partition,omitempty"`
-	Role      identity.Role   `json:"role,omitempty"` // of the process named Server
+	Role      identity.Role   `json:"role,omitempty"` // role of the process with the name Server
 	Undo      bool            `json:"undo,omitempty"`
-	// AcceptLoss of Replace: replicas that have lost power, and have no vote, count as part of the remaining
-	// majority.
+	// AcceptLoss, for Replace, makes replicas that have lost power and have no vote count as part of the
+	// remaining majority.
 	AcceptLoss bool           `json:"accept_loss,omitempty"`
-	TraceFor   time.Duration  `json:"trace_for,omitempty"` // in nanoseconds; at most trace.MaxTime
+	TraceFor   time.Duration  `json:"trace_for,omitempty"` // maximum duration of the recording, in nanoseconds; at most trace.MaxTime
 	Backup     *BackupRequest `json:"backup,omitempty"`
 	Numbers    *Numbers       `json:"numbers,omitempty"`
 }
 
-// Description is the information about a cluster that a process needs to use it.
+// Description has the information that a process needs to use a cluster.
 type Description struct {
-	Server  string          `json:"server"` // that answers
-	Region  topology.Region `json:"region"` // of that server
+	Server  string          `json:"server"` // name of the server that answers
+	Region  topology.Region `json:"region"` // region of that server
 	Version uint64          `json:"version"`
-	Spec    string          `json:"spec"` // of topology, as YAML
-	// Revoked is not in Spec because clients of older versions refuse unknown keys in Spec.
+	Spec    string          `json:"spec"` // the description of the cluster, as YAML
+	// Revoked is not a part of Spec, because clients of older versions refuse unknown keys in Spec.
 	Revoked []topology.Revocation `json:"revoked,omitempty"`
-	// InMemory: the servers are parts of one process and communicate in its memory. Other processes reach
-	// only their control calls.
+	// InMemory means that the servers are parts of one process and communicate in its memory. Other
+	// processes can make only control calls.
 	InMemory bool `json:"in_memory,omitempty"`
-	// Delegates are the partitions of which a mount may hold directories: all their servers have reported
-	// that they know that.
+	// Delegates are the partitions of which a mount may hold directories, because all servers of their
+	// replicas support that.
 	Delegates []uint16 `json:"delegates,omitempty"`
 }
 
@@ -81,19 +83,19 @@ type ServerStatus struct {
 	Address  string          `json:"address"`
 	Build    string          `json:"build"`
 	Started  time.Time       `json:"started"`
-	Version  uint64          `json:"version"`            // of the server's description of the cluster
-	Applied  uint64          `json:"applied,omitempty"`  // version that all parts of the server follow; 0: an older version of the program
-	Growth   *Growth         `json:"growth,omitempty"`   // a partition that is being added
-	Registry string          `json:"registry,omitempty"` // error of the registry; empty: none
+	Version  uint64          `json:"version"`            // version of the description of the cluster that the server has
+	Applied  uint64          `json:"applied,omitempty"`  // version that all parts of the server have adopted; 0: the server has an older version of the program
+	Growth   *Growth         `json:"growth,omitempty"`   // the partition that is being added; nil: none
+	Registry string          `json:"registry,omitempty"` // error of the registry; empty: there is none
 	Replicas []ReplicaStatus `json:"replicas"`
-	// Stopped are the replicas that do not run here although they should.
+	// Stopped are the replicas that should run on this server and do not.
 	Stopped    []StoppedReplica `json:"stopped,omitempty"`
 	Damaged    []DamagedStatus  `json:"damaged,omitempty"`
-	Digests    []ReplicaDigests `json:"digests,omitempty"`    // of the replicas that run here
+	Digests    []ReplicaDigests `json:"digests,omitempty"`    // of the replicas that run on this server
 	Unanswered []Unanswered     `json:"unanswered,omitempty"` // partitions that do not answer this server
 	Storage    *StorageServer   `json:"storage,omitempty"`
 	Links      []LinkStatus     `json:"links,omitempty"`
-	Now        time.Time        `json:"now"` // the server's clock when it answered; zero: an older version
+	Now        time.Time        `json:"now"` // clock of the server when it answered; zero: the server has an older version of the program
 }
 
 // StoppedReplica is a replica that does not run, and the reason.
@@ -104,15 +106,15 @@ type StoppedReplica struct {
 	Reason    string `json:"reason,omitempty"`
 }
 
-// DamagedStatus is a replica that does not run since its log or store is damaged.
+// DamagedStatus is a replica that does not run because its log or store is damaged.
 type DamagedStatus struct {
 	Partition uint16 `json:"partition"`
 	Process   uint32 `json:"process"`
 	Reason    string `json:"reason"`
-	Waits     string `json:"waits,omitempty"` // reason why it is not replaced yet
+	Waits     string `json:"waits,omitempty"` // reason why the replica is not replaced yet
 }
 
-// StorageServer is the state of the storage part of a server.
+// StorageServer is the state of the storage server of a server.
 type StorageServer struct {
 	Name       string         `json:"name"`
 	Datacenter string         `json:"datacenter"`
@@ -120,8 +122,8 @@ type StorageServer struct {
 	Running    bool           `json:"running"`
 	Blocks     uint64         `json:"blocks"`
 	Bytes      uint64         `json:"bytes"`
-	DeadBytes  uint64         `json:"dead_bytes"`     // of deleted blocks, until their segments are compacted
-	Down       []string       `json:"down,omitempty"` // servers that it considers down
+	DeadBytes  uint64         `json:"dead_bytes"`     // bytes of deleted blocks whose segments are not compacted yet
+	Down       []string       `json:"down,omitempty"` // servers that this one considers down
 	Status     *region.Status `json:"status,omitempty"`
 }
 
@@ -130,36 +132,36 @@ type ReplicaStatus struct {
 	Partition uint16 `json:"partition"`
 	Process   uint32 `json:"process"`
 	Leads     bool   `json:"leads"`
-	Seated    bool   `json:"seated"`           // false: it does not take part yet
-	Applied   uint64 `json:"applied"`          // commands of its partition
-	Undecided int    `json:"undecided"`        // commands of several partitions that wait for others
-	Histories uint64 `json:"histories"`        // number of times that the partition has lost entries that a client had seen
-	AgeMS     int64  `json:"age_ms"`           // upper bound of the age of the data that it reads
-	Before    uint64 `json:"applied_before"`   // commands that it had executed 10 s ago; 0: not known
-	StillMS   int64  `json:"still_ms"`         // since the last change of Applied
-	Spread    int    `json:"spread,omitempty"` // partitions over which new directories spread; 0: not known
-	Data      *Data  `json:"data,omitempty"`   // of its partition, if it is the leader
+	Seated    bool   `json:"seated"`           // false: the replica does not take part in the group yet
+	Applied   uint64 `json:"applied"`          // number of executed commands of its partition
+	Undecided int    `json:"undecided"`        // number of commands of several partitions that wait for other partitions
+	Histories uint64 `json:"histories"`        // number of times that the partition has lost entries which a client had seen
+	AgeMS     int64  `json:"age_ms"`           // upper bound of the age of the data in its answers
+	Before    uint64 `json:"applied_before"`   // Applied 10 s ago; 0: unknown
+	StillMS   int64  `json:"still_ms"`         // time since the last change of Applied
+	Spread    int    `json:"spread,omitempty"` // number of partitions over which new directories spread; 0: unknown
+	Data      *Data  `json:"data,omitempty"`   // only of the leader: the data of its partition
 }
 
 // Data is the size of the contents of a partition's files, with one copy of each block.
 type Data struct {
 	Blocks        uint64 `json:"blocks"`
 	Bytes         uint64 `json:"bytes"`
-	DroppedBlocks uint64 `json:"dropped_blocks"` // that no file contains any more, until they are collected
+	DroppedBlocks uint64 `json:"dropped_blocks"` // blocks that no file contains any more and that are not collected yet
 	DroppedBytes  uint64 `json:"dropped_bytes"`
 }
 
 // Changed is the result of a change.
 type Changed struct {
-	Version uint64   `json:"version"` // of the changed description
+	Version uint64   `json:"version"` // version of the changed description
 	Server  string   `json:"server,omitempty"`
-	Notes   []string `json:"notes,omitempty"` // for the operator
+	Notes   []string `json:"notes,omitempty"` // messages for the operator
 }
 
 // maxRequest is the maximum size of a request in bytes.
 const maxRequest = 64 << 10
 
-// control answers the requests to the server itself: a transport.Handler.
+// control answers requests to the server itself. It is a transport.Handler.
 func (s *Server) control(ctx context.Context, request []byte) ([]byte, error) {
 	if len(request) > maxRequest {
 		return nil, fmt.Errorf("control request of %d bytes: at most %d", len(request), maxRequest)
@@ -221,15 +223,15 @@ func (s *Server) answer(ctx context.Context, q *Request) (any, error) {
 	return nil, fmt.Errorf("there is no operation %q: is this server of an older version?", q.Op)
 }
 
-// mayAdmin reports whether the caller may change the cluster. In a cluster without certificates every caller
-// may: such a cluster listens on loopback only.
+// mayAdmin reports whether the caller may change the cluster. Without certificates every caller may, because
+// such a cluster listens only on loopback addresses.
 func mayAdmin(ctx context.Context) bool {
 	who := asking(ctx)
 	return who.Admin
 }
 
-// asking returns the caller of a request. In a cluster without certificates every caller counts as a server
-// and an admin: such a cluster listens on loopback only.
+// asking returns the caller of a request. Without certificates every caller counts as a server and an
+// administrator, because such a cluster listens only on loopback addresses.
 func asking(ctx context.Context) server.Asker {
 	peer, known := transport.PeerOf(ctx)
 	if !known {
@@ -253,9 +255,9 @@ func ask(ctx context.Context, via caller, address string, q *Request, into any) 
 	var remote *transport.RemoteError
 	switch {
 	case errors.As(err, &remote):
-		return errors.New(remote.Text) // about the request, not about that server
+		return errors.New(remote.Text) // an error of the request, which does not depend on the server
 	case err != nil:
-		return err // it names the address
+		return err // err names the address
 	}
 	if err := json.Unmarshal(reply, into); err != nil {
 		return fmt.Errorf("%s: answer to %q: %w: is that a server of GlobalFS, of this version?", address, q.Op, err)

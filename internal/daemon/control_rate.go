@@ -8,15 +8,15 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Rate of the requests of one client for the state of a server: each asks all its replicas.
+// Rate at which one client may request the state of a server. Each request asks all replicas of the server.
 const (
 	inspectionsPerSecond = 5
 	inspectionsAtOnce    = 20
 	maxInspectors        = 1024
 )
 
-// inspections bound the requests of clients for the state of a server. Admins and servers have no bound. The
-// zero value is ready for use.
+// inspections limits the requests of clients for the state of a server. Administrators and servers have no
+// limit. The zero value is ready for use.
 type inspections struct {
 	mu      sync.Mutex
 	clients map[string]*rate.Limiter // GUARDED_BY mu; by name
@@ -40,7 +40,7 @@ func (i *inspections) of(name string) *rate.Limiter {
 	l := i.clients[name]
 	if l == nil {
 		if i.clients == nil || len(i.clients) >= maxInspectors {
-			i.clients = map[string]*rate.Limiter{} // a client then has the requests of a new one, once
+			i.clients = map[string]*rate.Limiter{} // once, clients then have the allowance of new ones
 		}
 		l = rate.NewLimiter(inspectionsPerSecond, inspectionsAtOnce)
 		i.clients[name] = l

@@ -11,10 +11,10 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// DebugReport shows the internal state of a server process, for developers in search of a fault.
+// DebugReport is the internal state of a server process, for developers.
 type DebugReport struct {
-	Goroutines string `json:"goroutines"` // the stacks of all, by count
-	Metrics    string `json:"metrics"`    // as Prometheus scrapes them
+	Goroutines string `json:"goroutines"` // stacks of all goroutines, with the number of goroutines for each
+	Metrics    string `json:"metrics"`    // in the format of Prometheus
 }
 
 // maxDebugPart bounds each part of a DebugReport, in bytes.
@@ -39,7 +39,7 @@ func limited(text *bytes.Buffer) string {
 	return string(text.Bytes()[:maxDebugPart]) + "\n... cut here\n"
 }
 
-// page is an http.ResponseWriter that stores the answer.
+// page is an http.ResponseWriter that keeps the response in memory.
 type page struct {
 	header http.Header
 	body   bytes.Buffer

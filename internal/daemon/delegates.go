@@ -11,34 +11,34 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// A replica of a version without delegations stops at an entry that delegates a directory. So a server says
-// in the registry, with its presence, that it knows delegations. A mount may hold directories of a partition
-// if all servers with a replica of the partition have said so. A server that is away keeps what it has said
-// last, as far as the asked server knows it.
+// A replica of a version without delegations stops when it executes an entry that delegates a directory.
+// Therefore a server announces in the registry, as a part of its presence, that it supports delegations. A
+// mount may hold directories of a partition if all servers with a replica of the partition have announced
+// that. The last announcement of a server that is down still counts, if the asked server knows it.
 
-// knowsDelegations is a line of Presence.Info.
+// knowsDelegations is the announcement, a line of Presence.Info.
 const knowsDelegations = "knows delegations"
 
-// delegates is what a server knows of the others. Its methods may be called concurrently.
+// delegates has the announcements of the other servers. Its methods may be called concurrently.
 type delegates struct {
-	registry registry.Presences // nil: no server says anything
+	registry registry.Presences // nil: servers announce nothing
 
 	mu        sync.Mutex
 	capable   map[string]bool // GUARDED_BY mu; by server: its last presence has the line
-	checkedAt time.Time       // GUARDED_BY mu
-	complete  bool            // GUARDED_BY mu; all partitions had all servers then
+	checkedAt time.Time       // GUARDED_BY mu; time of the last answer of the registry
+	complete  bool            // GUARDED_BY mu; at checkedAt all partitions had the announcements of all their servers
 	checking  bool            // GUARDED_BY mu; a caller waits for the registry
 }
 
-// Times between two questions of the registry.
+// Times between two requests to the registry.
 const (
-	delegatesAgain  = 100 * time.Millisecond // if servers are missing
+	delegatesAgain  = 100 * time.Millisecond // if announcements are missing
 	delegatesAnew   = 10 * time.Second       // otherwise
-	delegatesAnswer = time.Second            // the patience with the registry
+	delegatesAnswer = time.Second            // time limit of the registry
 )
 
 // partitions returns the partitions of which mounts may hold directories. One caller at a time asks the
-// registry; the others get what is known.
+// registry; other callers get the result of the last answer.
 func (d *delegates) partitions(ctx context.Context, plan *topology.Cluster) (ids []uint16) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -54,8 +54,8 @@ func (d *delegates) partitions(ctx context.Context, plan *topology.Cluster) (ids
 	return ids
 }
 
-// ask reads the presences. Without an answer all stays as it was. The caller holds mu, which ask releases
-// while it waits for the registry.
+// ask reads the presences. If the registry does not answer, nothing changes. The caller holds mu, which ask
+// releases while it waits.
 func (d *delegates) ask(ctx context.Context) {
 	if d.registry == nil || d.checking {
 		return

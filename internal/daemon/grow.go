@@ -24,7 +24,7 @@ import (
 // with it again. The changes are made by any servers, so that the work continues after any of them has
 // stopped; a server that is down delays it until it is back, or removed.
 
-// errAdding means that the partition that is asked for is being added already.
+// errAdding means that the requested partition is already being added.
 var errAdding = errors.New("it is being added already")
 
 // growPause is the mean time between two checks of the servers while a partition is being added.
@@ -72,7 +72,7 @@ func (s growing) add(ctx context.Context, q *Request) (Changed, error) {
 	return c, err
 }
 
-// notNow is the error of a change that needs all servers.
+// notNow returns the error of a change for which all servers must be in a certain state.
 func notNow(waits string) error {
 	if waits == "" {
 		return nil
@@ -80,7 +80,7 @@ func notNow(waits string) error {
 	return fmt.Errorf("all servers must know a new partition before it is used: %s: start it, or remove it with 'globalfs admin remove'", waits)
 }
 
-// run moves a partition that is being added on, until ctx ends.
+// run makes the next changes of a partition that is being added, until ctx ends.
 func (s growing) run(ctx context.Context) {
 	for pause.Between(ctx, growPause/2, growPause*3/2) == nil {
 		d := s.known.current.Load()
@@ -122,7 +122,7 @@ func (s growing) next(ctx context.Context, d *description, p *topology.Partition
 	}
 	_, err = s.change(ctx, func(spec *topology.Spec, plan *topology.Cluster) error {
 		if now := plan.Adding(); now == nil || now.ID != p.ID || now.State != p.State || spec.Version != d.spec.Version {
-			return errAdding // the cluster has changed: all servers are asked again
+			return errAdding // the cluster has changed, so all servers are asked again
 		}
 		spec.Advance(next)
 		return nil
@@ -136,7 +136,7 @@ func (s growing) next(ctx context.Context, d *description, p *topology.Partition
 	return "", err
 }
 
-// inUse lists the servers of a cluster that are to run.
+// inUse returns the servers of a cluster that should run.
 func inUse(plan *topology.Cluster) []topology.Server {
 	return slices.DeleteFunc(slices.Clone(plan.Servers), func(o topology.Server) bool {
 		return o.State == topology.StorageLeft && len(plan.ReplicasOn(o.Name)) == 0
@@ -177,9 +177,9 @@ func notApplied(answers []Answer, version uint64) string {
 	return ""
 }
 
-// Growth is a partition that is being added.
+// Growth is a partition that is being added, with its progress.
 type Growth struct {
 	Partition uint16 `json:"partition"`
 	State     string `json:"state"`           // planned, starting
-	Waits     string `json:"waits,omitempty"` // what the next change waits for
+	Waits     string `json:"waits,omitempty"` // the condition of the next change
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// tellMended logs which small files of a data directory were damaged and mended (durable.ReadCopied): the
-// disk may be bad.
+// tellMended logs which small files of a data directory were damaged and were restored from their copy
+// (durable.ReadCopied), since the disk may be failing.
 func tellMended(of string, d *description, logger *slog.Logger) {
 	dirs := []string{of}
 	for _, p := range d.cluster.Partitions {

@@ -7,8 +7,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// stillAfter is the time for which the progress of replicas is remembered. A replica is behind if it has not
-// executed the commands that another one had executed that long ago.
+// stillAfter is the time for which the progress of replicas is remembered. A replica lags if it has not
+// executed the commands that another replica had executed that long ago.
 const stillAfter = 10 * time.Second
 
 // movement remembers the recent progress of the replicas of a server.
@@ -19,8 +19,8 @@ type movement struct {
 
 // moves is the progress of one replica.
 type moves struct {
-	samples []progressAt // oldest first; the first one is the newest that is older than stillAfter
-	moved   time.Time    // when its present position was first seen
+	samples []progressAt // oldest first; only the first one may be older than stillAfter
+	moved   time.Time    // when the present number of commands was first seen
 }
 
 type progressAt struct {

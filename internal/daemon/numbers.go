@@ -16,22 +16,23 @@ import (
 	"github.com/globalfs/globalfs/internal/wal"
 )
 
-// Numbers describe the progress of a server with one data directory; they only grow. The registry and the
-// servers that share a partition with it keep them. A server that starts with lower numbers was rolled back.
+// Numbers are the numbers of a server with one data directory that only grow: its starts, and the positions
+// of its logs. The registry keeps them, and so do the servers that share a partition with the server. A
+// server that starts with lower numbers was rolled back: its data directory is an older copy.
 type Numbers struct {
 	Server      string                  `json:"server"`
-	Instance    string                  `json:"instance"`       // of the data directory
-	Incarnation uint64                  `json:"incarnation"`    // the last start; 0: only a question
-	Logs        map[uint32]wal.Position `json:"logs,omitempty"` // by process: the durable position
-	// Cluster is the birth of the cluster of the process that sends this; nil: it has an older version.
+	Instance    string                  `json:"instance"`       // identifies the data directory
+	Incarnation uint64                  `json:"incarnation"`    // number of the last start; 0: the message only asks
+	Logs        map[uint32]wal.Position `json:"logs,omitempty"` // durable position of the log of each process
+	// Cluster is the time of birth of the sender's cluster; nil: the sender has an older version.
 	Cluster *time.Time `json:"cluster,omitempty"`
 }
 
-// Bounds of numbers. Numbers beyond them are an error at their source and are ignored.
+// Bounds of numbers. Higher numbers are an error of their source, and are ignored.
 const (
 	maxIncarnation = 1 << 31
-	maxStarts      = 1 << 20 // maximum number of starts that a server may have lost
-	maxCheckpoints = 1 << 40 // maximum number of checkpoints that a log may have lost
+	maxStarts      = 1 << 20 // maximum number of starts by which a server may be behind
+	maxCheckpoints = 1 << 40 // maximum number of checkpoints by which a log may be behind
 	maxInstance    = 128
 )
 
@@ -43,8 +44,8 @@ func (n *Numbers) validate() error {
 	return nil
 }
 
-// merge adds the numbers of other for the same directory. If other is of another directory, merge first drops
-// the present numbers.
+// merge raises n to the numbers of other, for the same data directory. If other is from another directory, it
+// replaces n.
 func (n *Numbers) merge(other *Numbers) {
 	if n.Instance != other.Instance {
 		*n = Numbers{Server: other.Server, Instance: other.Instance}
@@ -72,8 +73,8 @@ type peers struct {
 	changed bool               // GUARDED_BY mu; since the last save
 }
 
-// load reads the file. The caller can continue after an error: the registry and other servers have the same
-// numbers.
+// load reads the file. After an error the caller can continue, because the registry and other servers have
+// the same numbers.
 func (p *peers) load(dir string) error {
 	var of map[string]Numbers
 	text, err := durable.ReadCopied(filepath.Join(dir, numbersFile), func(text []byte) (uint64, error) {
@@ -95,8 +96,8 @@ func (p *peers) load(dir string) error {
 	return nil
 }
 
-// hear returns the known numbers of a server, and merges its new ones. It forgets processes that are not
-// among its replicas.
+// hear returns the known numbers of a server, and merges the new ones. It drops numbers of processes that are
+// not replicas of the server.
 func (p *peers) hear(said *Numbers, replicas []topology.Replica) Numbers {
 	p.mu.Lock()
 	defer p.mu.Unlock()

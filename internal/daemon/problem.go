@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// Level is the urgency of a problem.
+// Level is the severity of a problem.
 type Level string
 
-// The levels. INFO does not make a cluster unhealthy: it ends by itself, mostly after the start of a server.
+// The levels. INFO does not make a cluster unhealthy: such a problem ends without an action, mostly after the
+// start of a server.
 const (
 	LevelInfo Level = "INFO"
-	LevelWarn Level = "WARN" // files are served, with less redundancy or with a part of the cluster missing
+	LevelWarn Level = "WARN" // files are served, but redundancy or a part of the cluster is missing
 	LevelErr  Level = "ERR"  // files are not served, or data is lost or wrong
 )
 
@@ -29,24 +30,24 @@ type Problem struct {
 // String returns code and text.
 func (p Problem) String() string { return p.Code + ": " + p.Text }
 
-// Effect reports whether another problem explains this one, so that this one needs no action.
+// Effect reports whether another problem explains this one, so that only the other one needs an action.
 func (p Problem) Effect() bool { return len(p.CausedBy) > 0 && p.Level != LevelErr }
 
 // Codes of problems.
 const (
 	ServerDown            = "SERVER_DOWN"
-	RegistryAway          = "REGISTRY_AWAY"    // files are still served
-	ClocksDiffer          = "CLOCKS_DIFFER"    // by more than a second
-	ReplicaDiverged       = "REPLICA_DIVERGED" // it has another state than the others
-	ReplicaDamaged        = "REPLICA_DAMAGED"  // its log or store; it is replaced if possible
-	ReplicaStopped        = "REPLICA_STOPPED"  // until its server is started again
-	ReplicaFailing        = "REPLICA_FAILING"  // it starts again after a while
-	ReplicaAmnesiac       = "REPLICA_AMNESIAC" // it has lost power, and has no vote yet
+	RegistryAway          = "REGISTRY_AWAY"    // the registry is out of reach; files are still served
+	ClocksDiffer          = "CLOCKS_DIFFER"    // two clocks differ by more than a second
+	ReplicaDiverged       = "REPLICA_DIVERGED" // a replica has another state than the others
+	ReplicaDamaged        = "REPLICA_DAMAGED"  // the log or store of a replica is damaged; it is replaced if possible
+	ReplicaStopped        = "REPLICA_STOPPED"  // a replica does not run until its server is started again
+	ReplicaFailing        = "REPLICA_FAILING"  // a replica has failed, and restarts after a wait
+	ReplicaAmnesiac       = "REPLICA_AMNESIAC" // a replica has lost power, and has no vote yet
 	PartitionBlocked      = "PARTITION_BLOCKED"
-	PartitionNotAnswering = "PARTITION_NOT_ANSWERING" // a majority of its replicas runs, and does not answer
-	PartitionWeak         = "PARTITION_WEAK"          // a majority, but replicas are missing
+	PartitionNotAnswering = "PARTITION_NOT_ANSWERING" // a majority of the replicas runs, but the partition does not answer
+	PartitionWeak         = "PARTITION_WEAK"          // a majority of the replicas runs, but others are missing
 	ReplicaBehind         = "REPLICA_BEHIND"
-	ServerBehind          = "SERVER_BEHIND"    // it does not know the last change of the cluster
+	ServerBehind          = "SERVER_BEHIND"    // a server has not adopted the last change of the cluster
 	PartitionAdding       = "PARTITION_ADDING" // a new partition is not used yet
 	BlocksLost            = "BLOCKS_LOST"
 	RepairPending         = "REPAIR_PENDING"
@@ -59,7 +60,7 @@ var causes = []string{
 	ReplicaBehind, ServerBehind, PartitionAdding, BlocksLost, RepairPending,
 }
 
-// urgent are the codes of level ERR. Other problems are warnings, or INFO while a server starts.
+// urgent are the codes of level ERR. Other problems are WARN, or INFO while a server starts.
 var urgent = []string{ReplicaDiverged, ReplicaStopped, PartitionBlocked, PartitionNotAnswering, BlocksLost}
 
 // levelOf returns the level of a code.
@@ -70,7 +71,7 @@ func levelOf(code string) Level {
 	return LevelWarn
 }
 
-// maxNamed is the maximum number of names in a line; all names are in the details.
+// maxNamed is the maximum number of names in the line of a problem; its details have all names.
 const maxNamed = 6
 
 // named lists names in one line.

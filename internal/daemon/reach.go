@@ -88,16 +88,16 @@ func (a *Access) askUntil(ctx context.Context, server string) (d Description, er
 // only the text of the error.
 var unknownAuthority = x509.UnknownAuthorityError{}.Error()
 
-// errMismatch means that the two sides of a connection do not fit: one uses TLS and the other one does not,
-// or they trust different CAs.
+// errMismatch means that both ends of a connection do not match: only one of them uses TLS, or they trust
+// different CAs.
 var errMismatch = errors.New("no connection")
 
 // mismatchPatience is the time in which other servers may still answer after one has refused this kind of
 // connection.
 const mismatchPatience = time.Second
 
-// mismatch returns the error for a connection that fails because only one side uses TLS; nil: there is
-// another reason.
+// mismatch returns the error for a connection that fails because only one end uses TLS; nil: the reason is
+// another one.
 func (a *Access) mismatch(ctx context.Context, server string) error {
 	switch with := a.network.Credentials != nil; transport.Speaks(ctx, server) {
 	case transport.TLS:
@@ -113,14 +113,14 @@ func (a *Access) mismatch(ctx context.Context, server string) error {
 	return nil
 }
 
-// responsive returns the first server that answers and reaches the registry. If none reaches it, it returns
-// one that answers; nil: none answers.
+// responsive returns the first server that answers and reaches the registry. If none reaches the registry, it
+// returns one that answers; nil: none answers.
 func (a *Access) responsive(ctx context.Context) *topology.Server {
 	a.refresh(ctx)
 	return firstAnswer(ctx, a.client, a.present(), a.cfg.Timeout)
 }
 
-// firstAnswer asks all servers at once, and does not wait for servers that are slower than a good answer.
+// firstAnswer asks all servers at the same time, and returns at the first good answer.
 func firstAnswer(ctx context.Context, via caller, servers []topology.Server, patience time.Duration) (found *topology.Server) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -140,7 +140,7 @@ func firstAnswer(ctx context.Context, via caller, servers []topology.Server, pat
 		}()
 	}
 	chosen := false
-	for range servers { // all are waited for: after a good answer they end with ctx
+	for range servers { // the calls end with ctx after a good answer
 		got := <-answers
 		if got.server == nil || chosen || found != nil && !got.good {
 			continue

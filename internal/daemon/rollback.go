@@ -20,18 +20,18 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// rollbacks detects a rollback of the data directory of this server, and keeps the numbers that other servers
-// need for the same check.
+// rollbacks detects that the data directory of this server was rolled back, and keeps the numbers of other
+// servers for the same check on their side.
 type rollbacks struct {
 	name, instance, dir string // of this server
 	logger              *slog.Logger
 	registry            registry.Marks
-	credentials         *identity.Credentials    // that sign the numbers in the registry; nil: they are not signed
-	plan                func() *topology.Cluster // the newest
+	credentials         *identity.Credentials    // keys that sign the numbers in the registry; nil: the numbers are not signed
+	plan                func() *topology.Cluster // the newest description
 	dial                func() *transport.Client
 
 	peers  peers
-	before []knownNumbers // the numbers of this server at others before it started
+	before []knownNumbers // numbers of this server that others knew before it started
 }
 
 // newRollbacks must be called after the instance of the data directory is known.
@@ -73,7 +73,7 @@ func (r *rollbacks) hear(ctx context.Context, said *Numbers) (Numbers, error) {
 	return known, nil
 }
 
-// neighbours are the servers that share a partition with a server.
+// neighbours returns the servers that share a partition with a server.
 func neighbours(plan *topology.Cluster, server string) (all []topology.Server) {
 	names := map[string]bool{server: true}
 	for _, p := range plan.Partitions {
@@ -93,15 +93,15 @@ func neighbours(plan *topology.Cluster, server string) (all []topology.Server) {
 // numbersPatience is the time limit for the registry or a server.
 const numbersPatience = time.Second
 
-// knownNumbers are the numbers of this server's directory at one place.
+// knownNumbers are the numbers of this server's data directory as another place knows them.
 type knownNumbers struct {
 	place, remedy string
 	Numbers
 }
 
-// errOldCluster means that a newer cluster, made from a backup or by a recovery, has taken the place of the
-// cluster of this server. A server that learns of it ends: its processes have the numbers of processes of the
-// newer cluster. etcd says so too, but it may be away.
+// errOldCluster means that a newer cluster, made from a backup or by a recovery, has replaced the cluster of
+// this server. The server must end, because the newer cluster uses the same process numbers. The registry
+// also has this information, but may be out of reach.
 var errOldCluster = errors.New("this data directory belongs to a cluster that another one has replaced: remove it, or move it away")
 
 // askServers sends numbers to other servers, and returns the numbers of this server that they knew before.
@@ -119,7 +119,7 @@ func (r *rollbacks) askServers(ctx context.Context, via caller, n *Numbers, serv
 		asking.Go(func() {
 			var known Numbers
 			if err := ask(ctx, via, other.Address, &Request{Op: TellNumbers, Numbers: n}, &known); err != nil {
-				return // the server is unavailable, or has an older version
+				return // the server is out of reach, or has an older version
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -136,8 +136,7 @@ func (r *rollbacks) askServers(ctx context.Context, via caller, n *Numbers, serv
 	return all, err
 }
 
-// askRegistry returns the numbers of this server in the registry; nil: there are none, or the registry is
-// unavailable.
+// askRegistry returns the numbers of this server in the registry; nil: it has none, or is out of reach.
 func (r *rollbacks) askRegistry(ctx context.Context) []knownNumbers {
 	ctx, cancel := context.WithTimeout(ctx, numbersPatience)
 	defer cancel()
@@ -153,8 +152,8 @@ func (r *rollbacks) askRegistry(ctx context.Context) []knownNumbers {
 	return []knownNumbers{known}
 }
 
-// remember checks, before the replicas start, whether the data directory was rolled back: then others know of
-// a later start or of a longer log. It does not wait for unavailable servers.
+// remember checks, before the replicas start, whether the data directory was rolled back: others then know of
+// a later start or a longer log. It does not wait for servers that are out of reach.
 func (r *rollbacks) remember(ctx context.Context) error {
 	last, err := server.LastIncarnation(r.dir)
 	if err != nil || last == 0 {
@@ -189,8 +188,8 @@ func (r *rollbacks) remember(ctx context.Context) error {
 	return server.NoteRollback(r.dir, highest, reason)
 }
 
-// wasFurther returns the evidence of others that the log of a process on this server was longer than at;
-// empty: there is none.
+// wasFurther returns the evidence of others that the log of a process on this server was longer than position
+// at; empty: there is none.
 func (r *rollbacks) wasFurther(process multicast.ProcessID, at wal.Position) string {
 	for _, k := range r.before {
 		then, has := k.Logs[uint32(process)]
@@ -213,7 +212,7 @@ const (
 	noteEvery = time.Minute
 )
 
-// begin sends the number of this start to others, before the server promises anything.
+// begin sends the number of this start to others. It must return before the server makes any promise.
 func (r *rollbacks) begin(ctx context.Context, incarnation uint64) error {
 	via := r.dial()
 	defer r.hangUp(via)
@@ -273,8 +272,8 @@ func (r *rollbacks) tell(ctx context.Context, via caller, incarnation uint64, lo
 	return r.registry.Note(ctx, r.name, text) == nil, nil
 }
 
-// checkAlone fails if a server of this name answers at its address in the description. Then this process has
-// a copy of that server's data directory, or the same server was started twice.
+// checkAlone fails if another process answers as this server at its address in the description: then this
+// process runs on a copy of the data directory, or the server was started twice.
 func (s *Server) checkAlone(ctx context.Context, d *description) error {
 	if s.cfg.Listener != nil { // this process has the address
 		return nil

@@ -24,32 +24,33 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// ServerConfig is the configuration of one server.
+// ServerConfig configures a server.
 type ServerConfig struct {
 	File   *File
-	Name   string       // of the server
-	Listen string       // address to listen at; empty: the address in the cluster's description
+	Name   string       // name of the server
+	Listen string       // address at which to listen; empty: the one in the description of the cluster
 	Build  string       // version of the program, for the status
-	Logger *slog.Logger // its lines get the name of the server
+	Logger *slog.Logger // the server adds its name to each line
 	server.Tuning
 
-	// The parts that servers in one process share. All are nil for a process with one server.
+	// The parts that servers in one process share. They are nil for a process with one server.
 
 	Registry registry.Registry // nil: the etcd of File
-	Network  Network           // nil: TLS between the servers' addresses
-	Listener net.Listener      // at the server's address; StartServer takes it over; nil: the server opens its address
+	Network  Network           // nil: connections with TLS between the addresses of the servers
+	Listener net.Listener      // open listener at the server's address, which StartServer owns; nil: the server opens its address
 }
 
-// Network connects the processes of a cluster, apart from the servers' control calls, which always use the
-// network. Its methods may be called concurrently.
+// Network connects the processes of servers, except for calls to servers themselves, which always use
+// connections between addresses. Its methods may be called concurrently.
 type Network interface {
-	// Endpoint returns the access of a server's process to the network. The process must not be running.
+	// Endpoint returns the network access of a process of a server. The process must not be running.
 	Endpoint(at topology.Region, p multicast.ProcessID) transport.Endpoint
-	// Client returns the access of a caller that receives no calls.
+	// Client returns a caller of processes that receives no calls.
 	Client(at topology.Region) attach.Caller
 }
 
-// Server is a process of a cluster: its replicas, its storage server, and its share of the background work.
+// Server is a server process of a cluster: its replicas, its storage server, and its share of the background
+// work.
 type Server struct {
 	cfg      ServerConfig
 	logger   *slog.Logger
@@ -59,29 +60,29 @@ type Server struct {
 
 	unlock    func() error
 	registry  registry.Registry
-	etcd      *registry.Etcd // if this server opened the registry
+	etcd      *registry.Etcd // the registry, if this server opened it
 	known     known
 	transport *transport.Server
-	objects   atomic.Pointer[attach.Objects] // those of the background work; nil: they are not open yet
-	// credentials are the certificate and key of the server; nil: the cluster has no certificates.
+	objects   atomic.Pointer[attach.Objects] // object storage of the background work; nil: not open yet
+	// credentials are the certificate and the key of the server; nil: the cluster has no certificates.
 	credentials *identity.Credentials
 	// vectorKeys returns the keys of the server's key file; nil: the cluster has no certificates.
 	vectorKeys func() [][]byte
 	server     *server.Server
 	work       *work
-	blocks     atomic.Pointer[attach.Client] // the client of work; nil: not made yet
+	blocks     atomic.Pointer[attach.Client] // the client of the background work; nil: not made yet
 	metrics    metrics.Set
-	ran        bool // Run has closed server
+	ran        bool // Run has closed the server
 
-	mending     mendings // of damaged replicas on this server
+	mending     mendings // replacements of damaged replicas on this server
 	rollbacks   *rollbacks
 	inspections inspections
 	registered
 
-	applied atomic.Uint64          // version of the description that all parts of the server follow
+	applied atomic.Uint64          // version of the description that all parts of the server have adopted
 	growth  atomic.Pointer[Growth] // nil: no partition is being added
 
-	unapplied chan struct{} // capacity 1: known has a description that Run has not applied
+	unapplied chan struct{} // capacity 1: Run must adopt a newer description
 }
 
 // registered is what a server knows of the registry.
@@ -90,9 +91,8 @@ type registered struct {
 	apart     atomic.Pointer[string] // error of the registry; nil: none
 }
 
-// StartServer opens all resources of the server and begins to answer. The caller then calls Run. On an error
-// nothing is left open. StartServer waits for the registry if it needs information that only the registry
-// has.
+// StartServer opens the server and begins to answer. The caller must then call Run. After an error nothing is
+// left open. If information is needed that only the registry has, StartServer waits for the registry.
 func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
 	s := &Server{cfg: cfg, dir: filepath.Join(cfg.File.DataDir, cfg.Name), started: time.Now(), unapplied: make(chan struct{}, 1)}
 	s.logger = cfg.Logger.With("server", cfg.Name)
@@ -133,7 +133,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
 	if err := s.claimName(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.listen(); err != nil { // from now on it refuses calls at once instead of letting callers wait
+	if err := s.listen(); err != nil { // from now on calls are refused at once, so that callers do not wait
 		return nil, err
 	}
 	if _, err := s.settle(ctx); err != nil {
@@ -146,8 +146,8 @@ func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
 	return s, nil
 }
 
-// claimName fails if, according to the registry, the server runs elsewhere (D2). A server with a new
-// directory, for example after a lost disk, waits until the lease of its last run has ended.
+// claimName fails if the server runs elsewhere according to the registry (D2). With a new data directory, for
+// example after the loss of a disk, the server waits until the lease of its last run has ended.
 func (s *Server) claimName(ctx context.Context) error {
 	last, err := server.LastIncarnation(s.dir)
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *Server) claimName(ctx context.Context) error {
 }
 
 func (s *Server) presence() registry.Presence {
-	host, _ := os.Hostname() // for operators: it may be missing
+	host, _ := os.Hostname() // only for operators; it may be missing
 	return registry.Presence{Name: s.cfg.Name, Instance: s.instance, Info: fmt.Appendf(nil, "process %d on %s, version %s\n%s", os.Getpid(), host, s.cfg.Build, knowsDelegations)}
 }
 
@@ -290,14 +290,14 @@ func (s *Server) Address() string { return s.transport.Address() }
 // Metrics returns the metrics of all parts of the server.
 func (s *Server) Metrics() *metrics.Set { return &s.metrics }
 
-// Run serves until ctx ends or the server must stop. Then it closes everything.
+// Run serves until ctx ends or the server must stop, and then closes everything.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := s.registry.Announce(ctx, s.presence()); err != nil {
-			stop(err) // another process has the name of this server
+			stop(err) // another process has taken the name of this server
 		}
 	})
 	running.Go(func() { s.watch(ctx, stop) })

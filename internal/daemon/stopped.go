@@ -16,11 +16,11 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// StoppedServer is the content of the data directory of a server that does not run.
+// StoppedServer is the data directory of a server that is not running.
 type StoppedServer struct {
 	Dir      string
-	Name     string // of the server
-	Identity string // of the cluster
+	Name     string // name of the server
+	Identity string // identity of the cluster
 	Spec     topology.Spec
 	Plan     *topology.Cluster
 	peers    peers
@@ -74,7 +74,7 @@ func ReadStopped(dir string) (s *StoppedServer, unlock func() error, err error) 
 		return nil, nil, fmt.Errorf("%s is of %q, and its file %s is of the cluster born at %s", dir, owner, specFile, d.cluster.Identity())
 	}
 	s = &StoppedServer{Dir: dir, Name: words[len(words)-1], Identity: string(d.cluster.Identity()), Spec: d.spec, Plan: d.cluster}
-	_ = s.peers.load(dir) // the numbers are evidence against others; this server is of use without them
+	_ = s.peers.load(dir) // the numbers are evidence about other servers; they may be missing
 	return s, unlock, nil
 }
 
@@ -120,7 +120,7 @@ func ReadAllStopped(given []string) (servers []*StoppedServer, newest *StoppedSe
 	return servers, newest, end, nil
 }
 
-// serverDirs finds the data directories of servers.
+// serverDirs finds the data directories of servers below the given directories.
 func serverDirs(given []string) (dirs []string, err error) {
 	for _, dir := range given {
 		if HasServer(dir) {
@@ -159,7 +159,8 @@ func (s *StoppedServer) Process(partition uint16) (multicast.ProcessID, error) {
 // PartitionDir is the name of the directory of a partition's replica in the data directory of a server.
 func PartitionDir(partition uint16) string { return fmt.Sprintf("partition-%d", partition) }
 
-// Knows returns the position that the log of another server's process had, as that server has told this one.
+// Knows returns the position of the log of another server's process that the other server has reported to
+// this one.
 func (s *StoppedServer) Knows(server string, process multicast.ProcessID) wal.Position {
 	s.peers.mu.Lock()
 	defer s.peers.mu.Unlock()

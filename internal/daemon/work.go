@@ -23,15 +23,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// workCacheBytes is the size of the block cache of the background work, in bytes of memory.
+// workCacheBytes is the size of the block cache of the background work, in bytes.
 const workCacheBytes = 8 << 20
 
 // leadsEvery is the time between two checks of the leadership of the replicas on this server.
 const leadsEvery = time.Second
 
 // work is the background work of a server: a mover and a collector for the partitions that its replicas lead,
-// and for its region if it leads the region's partition. The leader may change at any time; two servers with
-// the same work for a moment are harmless.
+// and for its region if it leads the region's partition. If two servers have the same work for a moment,
+// after a change of the leader, this does no harm.
 type work struct {
 	client    *attach.Client
 	caller    attach.Caller
@@ -45,10 +45,10 @@ type work struct {
 
 	leading atomic.Pointer[map[uint16]bool]
 
-	life  context.Context // of run
+	life  context.Context // context of run
 	stop  context.CancelFunc
-	ended chan struct{} // closed when run has ended, and the client is closed
-	err   error         // of closing the client; after ended
+	ended chan struct{} // closed when run has ended and the client is closed
+	err   error         // error of closing the client; valid after ended
 }
 
 func (s *Server) newWork(ctx context.Context) (_ *work, err error) {
@@ -98,8 +98,8 @@ func (s *Server) newWork(ctx context.Context) (_ *work, err error) {
 	return w, nil
 }
 
-// objectsFile exists in the directory of a server that has found, or made, the cluster's markers in the
-// object storage. From then on the markers must exist.
+// objectsFile is the name of a file in the data directory. It exists once the server has found, or made, the
+// cluster's markers in the object storage. From then on the markers must exist.
 const objectsFile = "objects"
 
 func (s *Server) openObjects(ctx context.Context, plan *topology.Cluster) (attach.Objects, error) {
@@ -166,9 +166,9 @@ func (w *work) run(ctx context.Context, of *server.Server) {
 	w.err = w.client.Close()
 }
 
-// Rest ends the server's background work until the next start, and returns when it has ended. Call it before
-// the servers of a cluster in one process stop together: then no background work sends them updates. Run must
-// have been called, or be about to be called.
+// Rest ends the background work of the server until its next start, and returns when it has ended. Call it
+// before the servers of a cluster in one process stop together, so that no background work sends updates to
+// stopping servers. Run must have been called, or be about to be called.
 func (s *Server) Rest() {
 	s.work.stop()
 	<-s.work.ended

@@ -1,9 +1,19 @@
-// Package driver runs a turn.Node, such as a replica, for real: the only stepper of a core. A turn gathers
-// what is ready (frames, requests, the time), steps once, makes the records durable (also against a loss of
-// power if the core asks for it, Output.Sync), and only then changes rights, begins operations on one-sided
-// memory, lets frames leave, applies deliveries and answers. Frames that promise nothing (Output.Early) leave
-// before the records are written. Packing and group commit follow: input that arrives during a turn is the
-// batch of the next one, up to MostRequests requests.
+// Package driver runs one turn.Node, such as a replica, in real time. Only this package and the test
+// harnesses (package turn) step a node.
+//
+// A turn takes these steps:
+//
+//  1. Gather the ready input: frames from links, requests of clients, completions of one-sided operations,
+//     the time.
+//  2. Step the node once. Its immediate replies leave, and then the frames that promise nothing
+//     (Output.Early).
+//  3. Append the records to the write-ahead log. If the node demands it (Output.Sync), sync the log.
+//  4. Change rights to one-sided memory, begin operations on it, and send the remaining frames.
+//  5. Apply the deliveries and send their replies.
+//
+// Step 3 is the gate: no output that depends on a record leaves before the record is in the log. Input that
+// arrives during a turn is the batch of the next one, up to MostRequests requests. So frames are packed, and
+// the log is synced once for many requests, without a timer.
 package driver
 
 import (
@@ -19,30 +29,30 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// ErrStopped answers requests to a replica that stopped, or stops before it can answer: whether an
-// update has had or will have effect is unknown.
+// ErrStopped answers the requests that wait for a replica that has stopped. The outcome of an update is
+// unknown: it may have been executed, or may still be executed by the other replicas.
 var ErrStopped = errors.New("replica stopped")
 
-// ErrRetired means that the node is no longer a member of its group, for ever (multicast.Output.Retired).
+// ErrRetired means that the node has left its group for good (multicast.Output.Retired).
 var ErrRetired = errors.New("replica retired: it is a member of its group no more")
 
-// Clock gives the time that the driver reads once a turn. All other code uses package time. Clock exists
-// because one machine has one clock and a cluster has many.
+// Clock gives the time of a turn. The driver reads it once per turn. Other code uses package time; Clock
+// exists because each machine of a simulated cluster has its own clock.
 type Clock interface{ Now() multicast.Instant }
 
-// Log is the write-ahead log that a driver needs. Append returns once the records are as durable as
-// configured; with checkpoint, records[0] replaces all earlier records.
+// Log is the write-ahead log that a driver needs. Append returns once the records are as durable as the log
+// is configured. If checkpoint is set, records[0] replaces all earlier records.
 type Log interface {
 	Append(records [][]byte, checkpoint bool) error
 	// Synchronous reports whether Append waits for the disk.
 	Synchronous() bool
-	// Sync makes all records appended so far survive a loss of power, unless the log does not keep any.
+	// Sync makes all appended records survive a loss of power. A log in memory does nothing.
 	Sync() error
 }
 
-// Driver runs one node. A turn runs in the goroutine that has brought its input: one that reads from a
-// connection, or one with a request. The goroutine of Run takes the other turns, and those that wait for the
-// disk.
+// Driver runs one node. At most one goroutine takes a turn at a time. It is usually the goroutine that
+// brought the input, such as the reader of a connection or the goroutine of a request: this saves a switch of
+// goroutines. The goroutine of Run takes the turns that wait for the disk, and those that no input causes.
 type Driver struct {
 	self  multicast.ProcessID
 	node  turn.Node
@@ -50,9 +60,9 @@ type Driver struct {
 	log   Log
 	clock Clock
 
-	ready    chan struct{} // capacity 1: the goroutine of Run has something to do
-	over     chan struct{} // closed when it has stopped
-	behind   chan struct{} // see Behind
+	ready    chan struct{} // capacity 1: wakes the goroutine of Run
+	over     chan struct{} // closed when no turn runs any more
+	behind   chan struct{} // closed when the node needs the state of another member, see Behind
 	pending  atomic.Bool   // input waits for a turn
 	turns    turns
 	observer Observer // nil: none
@@ -78,7 +88,8 @@ func New(self multicast.ProcessID, node turn.Node, links transport.Links, log Lo
 	}
 }
 
-// Handle answers one encoded request of a client. A nil client is one of the cluster's own processes.
+// Handle answers one encoded request of a client. If from is nil, the caller is one of the cluster's own
+// processes. If ctx ends first, the request is withdrawn, and its outcome is unknown.
 func (d *Driver) Handle(ctx context.Context, from *ask.Client, request []byte) ([]byte, error) {
 	answer := make(waiter, 1)
 	token := d.Begin(from, request, answer)
@@ -97,14 +108,14 @@ type answer struct {
 	err   error
 }
 
-// waiter is a goroutine that waits for an answer.
+// waiter passes the answer to the goroutine that waits for it.
 type waiter chan answer
 
 // Answer implements transport.Caller.
 func (w waiter) Answer(reply []byte, err error) { w <- answer{reply, err} }
 
-// Begin takes a request, and may take its turn. The caller gets the answer, perhaps before Begin returns,
-// unless the request is withdrawn.
+// Begin queues a request, and may take a turn in the calling goroutine. The caller gets exactly one answer,
+// perhaps before Begin returns, unless Withdraw drops it.
 func (d *Driver) Begin(from *ask.Client, request []byte, caller transport.Caller) (token uint64) {
 	d.mu.Lock()
 	if d.stopped {
@@ -121,8 +132,8 @@ func (d *Driver) Begin(from *ask.Client, request []byte, caller transport.Caller
 	return token
 }
 
-// Withdraw drops the answer to a request: no client waits for it any more. If no turn has taken the request
-// yet, the node never gets it.
+// Withdraw drops the answer to a request that its client has given up. If no turn has taken the request yet,
+// the node never sees it.
 func (d *Driver) Withdraw(token uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -137,14 +148,14 @@ func (d *Driver) Withdraw(token uint64) {
 	d.withdrawn = append(d.withdrawn, token)
 }
 
-// Behind is closed once the others of the group have forgotten messages that this process still needs: it
-// must get the state of one of them. It continues to take turns: the others may need messages that only this
-// process has.
+// Behind returns a channel that is closed once the other members have forgotten messages that this process
+// still needs. Then this process must take over the state of another member. It continues to take turns,
+// because the other members may need messages that only this process has.
 func (d *Driver) Behind() <-chan struct{} { return d.behind }
 
-// Between calls f between two turns, when all steps are durable and applied, and returns after f. The replica
-// stands still while f runs: f is for work that needs that. After an error f may still be called, unless the
-// error is ErrStopped. If f ends the context of Run, no turn follows.
+// Between calls f between two turns, when all steps are durable and applied. It returns after f. The replica
+// takes no turn while f runs, so f sees a consistent state. If Between returns the error of ctx, f may still
+// be called later; after ErrStopped it is not. If f ends the context of Run, no further turn runs.
 func (d *Driver) Between(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	d.mu.Lock()
@@ -152,7 +163,7 @@ func (d *Driver) Between(ctx context.Context, f func()) error {
 		d.mu.Unlock()
 		return ErrStopped
 	}
-	d.between = append(d.between, func() { f(); close(done) }) // after a panic, Run ends and closes over
+	d.between = append(d.between, func() { f(); close(done) }) // after a panic of f, Run ends and closes over
 	d.mu.Unlock()
 	d.kick(false)
 	select {
@@ -165,9 +176,9 @@ func (d *Driver) Between(ctx context.Context, f func()) error {
 	}
 }
 
-// Run takes turns until ctx ends (then it returns nil) or the replica cannot continue: its log or store
-// fails, an invariant is broken, or it has retired (ErrRetired). When it returns, no turn runs any more in
-// any goroutine, and the links and the memory are closed.
+// Run takes turns until ctx ends; then it returns nil. It returns an error if the replica cannot continue:
+// its log or store failed, an invariant is broken, or it has retired (ErrRetired). When Run returns, no
+// goroutine takes a turn any more, and the links and the memory are closed.
 func (d *Driver) Run(ctx context.Context) error {
 	d.begin()
 	d.memory.watch(d.kick)
@@ -195,8 +206,8 @@ func (d *Driver) answer(replies []turn.Call) {
 	}
 }
 
-// Stop ends all waiting for the driver, also if the driver has never run. It is called after Run, or in its
-// place.
+// Stop answers all waiting requests with ErrStopped. Call it after Run, or instead of Run if the driver never
+// ran.
 func (d *Driver) Stop() {
 	d.mu.Lock()
 	waiting := d.waiting

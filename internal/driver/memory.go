@@ -10,14 +10,14 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric"
 )
 
-// look is the longest wait of the goroutine that watches the memory.
+// look is the longest time for which the watching goroutine waits for an event before it looks again.
 const look = time.Second
 
 // errNoMemory means that a node works in one-sided memory and its driver has none.
 var errNoMemory = errors.New("the node changes rights or begins operations on one-sided memory, and its driver has no endpoint")
 
-// memory is the one-sided memory of a node. A goroutine waits for completions and for writes of others; each
-// of them makes a turn. A turn takes the completions. The node looks for the writes itself.
+// memory is the one-sided memory of a node. A goroutine waits for completions and for writes of peers. Each
+// event causes a turn. The turn takes the completions; the node reads the memory itself to find the writes.
 type memory struct {
 	endpoint fabric.Endpoint // nil: none
 	watching sync.WaitGroup
@@ -68,8 +68,8 @@ func (m *memory) take(in *turn.Input) {
 	m.completions = m.completions[:0]
 }
 
-// apply changes rights and begins operations, as the output of a turn says. The records of the turn are as
-// durable as the turn demands. The rights change first.
+// apply changes rights and begins operations, as the output of a turn demands. The caller has made the
+// records of the turn durable. The rights change first.
 func (m *memory) apply(out *turn.Output) error {
 	if len(out.Rights) == 0 && len(out.Ops) == 0 {
 		return nil
@@ -92,7 +92,7 @@ func (m *memory) apply(out *turn.Output) error {
 	return nil
 }
 
-// close ends the memory after the last turn: operations of others on it fail from now on.
+// close ends the memory after the last turn. From then on, operations of peers on it fail.
 func (m *memory) close() error {
 	if m.endpoint == nil {
 		return nil

@@ -6,22 +6,23 @@ import (
 	"github.com/globalfs/globalfs/internal/turn"
 )
 
-// Observer observes the turns of a driver, for traces. The goroutine that takes a turn calls it.
+// Observer observes the turns of a driver, for traces. The goroutine that takes the turn calls it.
 type Observer interface {
-	// Observes reports whether Turn is to be called for the turn that begins. It is cheap: each turn asks.
+	// Observes reports whether the turn that begins is to be observed. Each turn calls it, so it must be
+	// cheap.
 	Observes() bool
-	// Turn reports a turn after its last step. The arguments are valid until Turn returns. replies are those
-	// of executed deliveries; out has the others.
+	// Turn reports a turn after its last step. The arguments are valid until Turn returns. replies are the
+	// replies of the applied deliveries; the other replies are in out.
 	Turn(at *Moments, in *turn.Input, out *turn.Output, replies []turn.Call)
 }
 
-// Moments are the times of the steps of a turn.
+// Moments are the times at which the steps of a turn ended (package driver).
 type Moments struct {
-	Begun    time.Time // all ready input was about to be taken
-	Stepped  time.Time // the node had stepped; immediate answers had left
+	Begun    time.Time // before the input was gathered
+	Stepped  time.Time // the node had stepped; its immediate replies had left
 	Logged   time.Time // the records were as durable as the step demands
 	Sent     time.Time // the frames had left
-	Executed time.Time // the deliveries were executed; their answers were about to leave
+	Executed time.Time // the deliveries were applied; their replies were about to leave
 }
 
 // Observe sets the observer. It is called before Run, at most once.

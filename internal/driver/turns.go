@@ -18,38 +18,40 @@ import (
 const (
 	// mostFrames is the maximal number of frames of a turn.
 	mostFrames = 256
-	// MostRequests is the maximal number of requests of a turn. During a long turn the links are idle, and
-	// after it the processor. The number is the batch of the model in package batching for the prices of a
-	// server (docs/papers/batching.md).
+	// MostRequests is the maximal number of requests of a turn. A longer turn would leave the links idle
+	// while the node computes, and the processor idle while the log is written. The value is the optimal
+	// batch of the model in package batching for the costs that were measured on a server
+	// (docs/papers/batching.md).
 	MostRequests = 128
-	// mostTurns is the maximal number of successive turns of a goroutine that has brought input: it has its
-	// own work, such as its connection. The goroutine of Run takes the remaining turns. A primary that
-	// proposes takes up to three: its own messages come back to it.
+	// mostTurns is the maximal number of successive turns of a goroutine that has brought input, because
+	// that goroutine has other work, such as reading its connection. The goroutine of Run takes the
+	// remaining turns. A proposal at the leader takes up to three turns, since the leader's own messages
+	// come back to it.
 	mostTurns = 8
 )
 
 // turns is the state of the turns. The lock taking guards all fields.
 //
-// A goroutine that sets pending tries to lock taking. A goroutine that unlocks taking checks pending again.
-// So pending input never remains without a goroutine.
+// No pending input is left without a goroutine: a goroutine that sets pending tries to lock taking, and a
+// goroutine that unlocks taking checks pending again.
 type turns struct {
 	taking sync.Mutex
 
 	live   bool  // Run takes turns
 	failed error // the error after which the node cannot go on
 	behind bool
-	rest   bool // the output of the last step is not released: the goroutine of Run does that
+	rest   bool // the output of the last step is not released yet; the goroutine of Run must do that
 
 	in  turn.Input
 	out turn.Output
 	own []multicast.Frame // frames of the process to itself
 
-	observed bool // the present turn
+	observed bool // the observer wants the present turn
 	moments  Moments
 
 	timer *time.Timer
-	due   time.Duration // when the next turn is due without an event; 0: never
-	alarm time.Duration // when timer fires, at the latest at due; 0: it does not
+	due   time.Duration // the time of the next turn if no event comes before, on Instant.Mono; 0: none
+	alarm time.Duration // the time at which timer fires, on Instant.Mono; 0: it is not set
 }
 
 // begin permits turns.

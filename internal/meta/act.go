@@ -5,7 +5,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// moveHere answers a Move in one partition: nothing is to be done if the inode is where it should be.
+// moveHere executes a Move whose inode and target are in this partition: there is nothing to do.
 func (m *Machine) moveHere(c *Command) Result {
 	n, code := m.inode(c.Child)
 	switch {
@@ -19,7 +19,7 @@ func (m *Machine) moveHere(c *Command) Result {
 	return Result{Attr: n.Attr, Number: uint64(m.cfg.Partition)}
 }
 
-// act does the part of this partition.
+// act executes this partition's part of the outcome of a command of several partitions.
 func (m *Machine) act(c *Command, o *outcome, counter uint64) Result {
 	c.Time, m.now = o.time, o.time
 	s, here := o.scene, m.cfg.Partition

@@ -7,13 +7,13 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// A client that gets an existing directory exclusively (package delegation) gets a copy of the directory with
-// all names, and of the files in it that have no other name.
+// A client that gets an existing directory exclusively (package delegation) gets a copy of it: the directory
+// with all its names, and the files in it that have no other name.
 
-// Adoptable returns the attributes of a directory that a client may hold, and the files that it then holds,
-// in the order of their cookies: those that live here, in their home, and have one name. ok is false if the
-// directory is the root of a partition, has a rule, has more than most names, or if an undecided command is
-// about the directory or one of its files.
+// Adoptable returns the attributes of a directory that a client may hold, and the files in it that the client
+// then holds, in the order of their cookies: those that live in this partition, have their home here, and
+// have one name. ok is false if the directory is the root of a partition, has a rule or more than most names,
+// or if an undecided command concerns it or one of the files.
 func Adoptable(m *Machine, dir posix.Ino, most uint64) (attr posix.Attr, files []posix.Ino, ok bool) {
 	n, code := m.directory(dir)
 	if code != posix.OK || !NeedsTicket(dir) || dir.Partition() != m.cfg.Partition || n.Size > most ||
@@ -39,9 +39,9 @@ func isAdoptable(m *Machine, e *entry) bool {
 	return code == posix.OK && n.Nlink == 1
 }
 
-// Carry answers OpCarry, with those files that are covered by the grant of the directory. A file that lost
-// its other name since is not among them. The client holds the directory, so the state is that of the grant
-// at all replicas that have executed the grant.
+// Carry answers OpCarry with the files that the grant of the directory covers. A file that has lost its other
+// name since the grant is not covered. The client holds the directory, so all replicas that have executed the
+// grant have the same state of it.
 func Carry(m *Machine, c *Command, covered func(file posix.Ino) bool) Result {
 	dir, code := m.directory(c.Ino)
 	if code != posix.OK {
@@ -73,8 +73,8 @@ func Carry(m *Machine, c *Command, covered func(file posix.Ino) bool) Result {
 	return r
 }
 
-// Adopt replaces a directory and its files in m, the copy of a part of the tree, by those of the answers to
-// OpCarry. It returns the files in their order. After an error m has parts of the answers.
+// Adopt replaces a directory and its files in m, which is a copy of a part of the tree, by those in the
+// answers to OpCarry. It returns the files in order. After an error, m may contain a part of the answers.
 func Adopt(m *Machine, dir posix.Ino, pages [][]byte) (files []posix.Ino, err error) {
 	first := true
 	for _, page := range pages {
@@ -103,8 +103,8 @@ func Adopt(m *Machine, dir posix.Ino, pages [][]byte) (files []posix.Ino, err er
 	return files, nil
 }
 
-// replace stores an inode in a copy of a part of the tree. What the copy had of it is forgotten, with the
-// records of its blocks: they are of this inode alone.
+// replace stores an inode in a copy of a part of the tree. It first removes what the copy had of the inode,
+// with the records of its blocks, which belong to this inode only.
 func replace(m *Machine, x *exported) {
 	n := x.inode
 	if old, code := m.inode(n.Ino); code == posix.OK {

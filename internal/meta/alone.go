@@ -3,26 +3,27 @@ package meta
 import "github.com/globalfs/globalfs/internal/posix"
 
 // alone decides whether the state of this partition is enough to refuse a command of several partitions. It
-// returns the code of the refusal, or OK. c is bound, and s is the scene of this partition. If alone refuses,
-// the outcome of the command is a refusal, too: each check here is one of the checks of the outcome, and
-// reads state that only this partition has. EREMOTE means that the client has a wrong picture of this
-// partition. The code is final if no other check of the outcome precedes the failed one. Otherwise another
-// party may find that a name leads to another inode than the client says, and the outcome has another code.
+// returns the code of the refusal, or OK. c is bound, and s is the scene of this partition. A refusal by
+// alone implies that the outcome of the command is a refusal: each check here is also a check of the outcome,
+// and reads state that only this partition has. EREMOTE means that the client's information about this
+// partition is out of date. The code is final if no other check of the outcome comes before the failed one.
+// Otherwise another party may find that a name leads to another inode than the client has found, and the
+// outcome has another code.
 func (m *Machine) alone(c *Command, s scene) (code posix.Code, final bool) {
 	if s.from.code == posix.ESTALE && c.cast().from.Partition() != m.cfg.Partition {
-		s.from.code = posix.EREMOTE // only its home can know that it is nowhere
+		s.from.code = posix.EREMOTE // only the home knows that an inode does not exist
 	}
 	for _, n := range []*sight{&s.from, &s.to, &s.moved, &s.replaced} {
 		if n.code == posix.EHELD {
-			return posix.EHELD, false // not made yet
+			return posix.EHELD, false // the inode is not made yet
 		}
 	}
 	switch code = s.check(c); code {
 	case posix.OK:
 		return posix.OK, false
-	case posix.ESTALE, posix.EIO: // nowhere: the outcome does not see it
+	case posix.ESTALE, posix.EIO: // the inode does not exist: the outcome ignores it
 		return posix.EREMOTE, false
-	case posix.EREMOTE: // the rest is elsewhere; later checks may be of state that is here
+	case posix.EREMOTE: // the rest of the scene is elsewhere; later checks may read state that is here
 	default:
 		return code, true
 	}
@@ -39,7 +40,7 @@ func (m *Machine) alone(c *Command, s scene) (code posix.Code, final bool) {
 	return code, false
 }
 
-// check goes through the checks of c up to the first of something that is not here, which is EREMOTE.
+// check runs the checks of c up to the first one that reads state of another partition; that is EREMOTE.
 func (s *scene) check(c *Command) posix.Code {
 	switch c.Op {
 	case OpLink:
@@ -56,7 +57,7 @@ func (s *scene) check(c *Command) posix.Code {
 	return posix.EINVAL
 }
 
-// first gives the first code that is not OK.
+// first returns the first code that is not OK.
 func first(codes ...posix.Code) posix.Code {
 	for _, code := range codes {
 		if code != posix.OK {

@@ -6,12 +6,12 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// refusal is a vote without a scene.
+// refusal returns a vote that only refuses, without a scene.
 func (m *Machine) refusal(c *Command, code posix.Code) vote {
 	return vote{partition: m.cfg.Partition, time: c.Time, code: code}
 }
 
-// ballot gives the vote on c, and the holds that keep it true.
+// ballot returns the vote of this partition on c, and the holds that keep the vote true.
 func (m *Machine) ballot(c *Command, parties []uint16) (vote, holdSet) {
 	bound := *c
 	if code := bound.bind(); code != posix.OK {
@@ -30,7 +30,7 @@ func (m *Machine) ballot(c *Command, parties []uint16) (vote, holdSet) {
 	return v, b.holds
 }
 
-// booth is where a vote is made.
+// booth collects a vote and its holds.
 type booth struct {
 	machine *Machine
 	command *Command
@@ -50,7 +50,7 @@ func (b *booth) look(s *scene, parties []uint16) {
 		b.vote.target.at = b.machine.where(&s.target)
 	}
 	if b.command.Op == OpPlace && here == tablePartition {
-		b.holds.facets(b.command.Ino, 0, facetRule) // its row: rule and row change together
+		b.holds.facets(b.command.Ino, 0, facetRule) // the row of the table changes together with the rule
 	}
 	if k.moved != 0 {
 		b.moved(&s.moved, parties)
@@ -63,7 +63,7 @@ func (b *booth) look(s *scene, parties []uint16) {
 	}
 }
 
-// sees adds an inode that is here, and holds facets of it.
+// sees adds an inode of this partition to the vote, and holds some of its facets.
 func (b *booth) sees(s *sight, shared, exclusive facet) {
 	if !slices.ContainsFunc(b.vote.inodes, func(a posix.Attr) bool { return a.Ino == s.Ino }) {
 		b.vote.inodes = append(b.vote.inodes, s.Attr)
@@ -71,7 +71,7 @@ func (b *booth) sees(s *sight, shared, exclusive facet) {
 	b.holds.facets(s.Ino, shared, exclusive)
 }
 
-// directory votes on one of the directories of names.
+// directory adds a directory in which c reads or changes a name.
 func (b *booth) directory(s *sight, ino posix.Ino, name string) {
 	if ino == 0 || s.code != posix.OK {
 		return
@@ -91,7 +91,7 @@ func (b *booth) moved(s *sight, parties []uint16) {
 	moves := c.Op == OpMove || c.Op == OpRename
 	if s.code != posix.OK || s.Ino != ino {
 		if moves && (here == c.Target || here == ino.Partition()) {
-			b.holds.facets(ino, 0, allFacets) // it may arrive
+			b.holds.facets(ino, 0, allFacets) // the inode may arrive here
 		}
 		return
 	}
@@ -108,7 +108,7 @@ func (b *booth) moved(s *sight, parties []uint16) {
 	}
 }
 
-// replaced votes on the inode that has the new name of a rename.
+// replaced adds the inode that has the new name of a rename.
 func (b *booth) replaced(s *sight) {
 	exclusive := facetLinks
 	switch {
@@ -120,7 +120,7 @@ func (b *booth) replaced(s *sight) {
 	b.sees(s, b.judged(), exclusive)
 }
 
-// judged has the facets of an inode that the rules for its names read.
+// judged returns the facets of an inode that the checks of its names read.
 func (b *booth) judged() facet {
 	if b.command.Authority == nil {
 		return facetPlace
@@ -128,7 +128,7 @@ func (b *booth) judged() facet {
 	return facetPlace | facetAccess
 }
 
-// reparents gives facetParent for a directory that gets another parent by a rename.
+// reparents returns facetParent for a directory that a rename gives another parent, else no facet.
 func (c *Command) reparents(s *sight) facet {
 	if c.Op == OpRename && s.Mode.IsDir() && c.Ino != c.NewParent {
 		return facetParent
@@ -136,7 +136,7 @@ func (c *Command) reparents(s *sight) facet {
 	return 0
 }
 
-// mayMove reports whether c moves the inode to its target if it can be exported.
+// mayMove reports whether c moves the inode to its target, provided that it can be exported.
 func (s *sight) mayMove(c *Command, parties []uint16) bool {
 	if c.Target == s.partition || s.Nlink == 0 || !slices.Contains(parties, c.Target) || !slices.Contains(parties, s.Ino.Partition()) {
 		return false
@@ -144,7 +144,7 @@ func (s *sight) mayMove(c *Command, parties []uint16) bool {
 	return c.Op == OpMove || c.Flags&RenameExchange == 0 && !s.Mode.IsDir() && s.Nlink == 1
 }
 
-// walks adds the ways up that c asks for, and those of both directories of a directory that may be moved.
+// walks adds the ways up that c asks for, and those of both directories if c may move a directory.
 func (b *booth) walks(s *scene) {
 	c := b.command
 	asked := slices.Concat(c.Chain, c.Back)
@@ -164,17 +164,21 @@ func (b *booth) walks(s *scene) {
 	}
 }
 
-// pinWays adds the directories on two ways up to holds, as far as they are here: from the new parents of
-// directories (to), and from the old ones. A way ends at the first directory that is also on the other way.
+// pinWays adds to holds the directories on two kinds of ways up, as far as they are in this partition: from
+// the new parents of directories (to), and from the old ones (from). A way ends at the first directory that
+// is also on the other way.
 //
-// This suffices to keep a tree. Let c move d from directory old to directory new, and let a be the lowest
-// common ancestor of both. From the last vote to the decision, the ways from new to a and from old to a are
-// held; d is in old, and not on the way from new. So a is above d. For new to get below d, a or an ancestor
-// of a would have to move below d. That move finds its own directory on its way up, which passes d, old and
-// a. If a is unknown, because the command does not name the whole way from old, the way from new is held up
-// to the root of a partition, and d is not on it. Roots cannot move: they need no hold. The way from old must
-// be held because the partition of d may vote later. Until then a directory between old and a could leave,
-// and a could move below d.
+// This suffices to keep a tree. Let c move directory d from directory old to directory new, and let a be the
+// lowest common ancestor of both.
+//
+//  1. From the last vote to the decision, the ways from new to a and from old to a are held. d is in old and
+//     not on the way from new, so a is above d.
+//  2. For new to get below d, a or an ancestor of a would have to move below d. That move finds its own
+//     directory on its way up, which passes d, old and a. So it is refused.
+//  3. If a is unknown, because the command does not name the whole way from old, the way from new is held up
+//     to the root of a partition, and d is not on it. Roots cannot move, so they need no hold.
+//  4. The way from old must be held because the partition of d may vote later. Without the hold, a directory
+//     between old and a could move away before, and a could then move below d.
 func (m *Machine) pinWays(holds holdSet, to, from []posix.Ino) holdSet {
 	up, aboveTo := m.above(to)
 	down, aboveFrom := m.above(from)
@@ -195,8 +199,8 @@ func (m *Machine) pinWays(holds holdSet, to, from []posix.Ino) holdSet {
 	return holds
 }
 
-// above gives the directories on the ways up from starts, as far as they are here. A way ends where an
-// earlier one has passed.
+// above returns the directories on the ways up from starts, as far as they are in this partition. A way ends
+// where it meets an earlier one.
 func (m *Machine) above(starts []posix.Ino) (ways [][]posix.Ino, seen map[posix.Ino]bool) {
 	seen = map[posix.Ino]bool{}
 	for _, start := range starts {

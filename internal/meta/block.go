@@ -9,29 +9,29 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// A block belongs to one inode: the one that it was written to. A write names only new blocks, of the
-// partition that executes it, the block's home. So the last reference gone is the end of the block: nothing
-// ever names it again, wherever that was and however late others hear of it.
+// A block belongs to one inode: the one to which it was written. A write names only new blocks, with the
+// executing partition as their home. So a block ends with its last reference: no entry names it again,
+// wherever that reference was and however late the home learns of its end.
 //
-// The home has a record of a block from the write on until its collection was ordered. Another partition has
-// one while it holds the block, and then until its own copies are collected; when its last reference goes, it
-// tells the home by a post. Nobody needs a block of which the home has no record, if the block cannot be
-// written any more (package replica, garbage.go, gives the condition and the proof).
+// The home has a record of a block from the write until its collection is ordered. Another partition has a
+// record while it holds the block, and then until its own copies are collected. When its last reference ends,
+// it informs the home by a post. A block without a record at its home is not needed if it cannot be written
+// any more (package replica, garbage.go, has the condition and the proof).
 
 type blockState uint8
 
 const (
-	blockHeld   blockState = iota // extents here hold parts of it
-	blockGoing                    // so they do, but they are leaving, and where they went the last reference is gone: a post has overtaken the decision
-	blockAway                     // at home: it is held in another partition, or on its way, or the post is that says that it was dropped
-	blockQueued                   // nothing holds it: it waits for its collection
+	blockHeld   blockState = iota // extents of this partition contain parts of it
+	blockGoing                    // like blockHeld, but these extents are leaving, and where they went, the last reference has ended: a post has overtaken the decision
+	blockAway                     // only at the home: another partition holds the block, or it is on its way between partitions, or a post is on its way home that it was dropped
+	blockQueued                   // no extent refers to it: it waits for its collection
 	blockStates
 )
 
 type blockRecord struct {
 	state  blockState
-	number uint64 // references if it is held here; its place in the queue if it is there
-	length uint64 // as it was written; 0 except at home: there it is counted
+	number uint64 // in state blockHeld the number of references; in blockQueued the place in the queue
+	length uint64 // bytes written; 0 in other partitions than the home, which counts the bytes
 }
 
 func decodeBlock(b []byte) (blockRecord, error) {
@@ -45,13 +45,13 @@ func (k *blockRecord) encode() []byte {
 	return varint.AppendUint(varint.AppendUint(b, k.number), k.length)
 }
 
-// held reports whether extents here hold parts of the block.
+// held reports whether extents of this partition contain parts of the block.
 func (k *blockRecord) held() bool { return k.state == blockHeld || k.state == blockGoing }
 
-// isHome reports whether this partition is the one that knows all about a block.
+// isHome reports whether this partition is the home of a block.
 func (m *Machine) isHome(id posix.BlockID) bool { return id.Partition() == m.cfg.Partition }
 
-// blockOf gives the record of a block, if there is one.
+// blockOf returns the record of a block, if there is one.
 func (m *Machine) blockOf(id posix.BlockID) (k blockRecord, found bool) {
 	b := m.keys.Get(blockKey(id))
 	if b == nil {
@@ -64,8 +64,8 @@ func (m *Machine) blockOf(id posix.BlockID) (k blockRecord, found bool) {
 
 func (m *Machine) setBlock(id posix.BlockID, k blockRecord) { m.keys.Set(blockKey(id), k.encode()) }
 
-// mayName reports whether a write may name its blocks: they are of this partition and of the session that
-// orders it, and were neither named before nor given up by a renewal.
+// mayName reports whether a write may name its blocks: their home is this partition, they belong to the
+// session that orders the write, they were not named before, and no renewal has given them up.
 func (m *Machine) mayName(c *Command) bool {
 	for i, k := range c.Blocks {
 		known := m.keys.Get(blockKey(k.ID)) != nil
@@ -84,7 +84,7 @@ func (m *Machine) wrote(k Block) {
 	m.setBlock(k.ID, blockRecord{blockHeld, 1, uint64(k.Length)})
 }
 
-// reference counts delta extents more, or less, that hold a part of a block.
+// reference changes the number of extents that contain a part of a block by delta.
 func (m *Machine) reference(id posix.BlockID, delta int) {
 	if delta == 0 {
 		return
@@ -98,7 +98,8 @@ func (m *Machine) reference(id posix.BlockID, delta int) {
 	m.setBlock(id, k)
 }
 
-// drop puts a block that nothing holds any more into the queue. Its home has to know.
+// drop queues a block whose last reference has ended. If the home is another partition, it is informed by a
+// post.
 func (m *Machine) drop(id posix.BlockID, k blockRecord) {
 	if m.isHome(id) {
 		m.state.blocks--
@@ -109,7 +110,7 @@ func (m *Machine) drop(id posix.BlockID, k blockRecord) {
 	m.enqueue(id, k)
 }
 
-// leaves takes the reference of an extent that goes to another partition from a block.
+// leaves ends the reference of an extent that moves to another partition.
 func (m *Machine) leaves(id posix.BlockID) {
 	k, found := m.blockOf(id)
 	invariant.Check(found && k.held(), "block %v, which is to leave: %+v", id, k)
@@ -127,7 +128,7 @@ func (m *Machine) leaves(id posix.BlockID) {
 	}
 }
 
-// comes counts an extent that has come from another partition with its file.
+// comes counts the reference of an extent that has moved here with its file.
 func (m *Machine) comes(id posix.BlockID) {
 	k, found := m.blockOf(id)
 	switch {
@@ -140,7 +141,7 @@ func (m *Machine) comes(id posix.BlockID) {
 	m.setBlock(id, k)
 }
 
-// postDropped tells homes of the blocks that this command has dropped here.
+// postDropped informs the homes of the blocks that this command has dropped.
 func (m *Machine) postDropped() {
 	if len(m.dropped) == 0 {
 		return
@@ -157,8 +158,9 @@ func (m *Machine) postDropped() {
 	m.dropped = m.dropped[:0]
 }
 
-// droppedAway executes OpDropped at the home of blocks. It may come twice, also after they are collected; and
-// before this partition has decided the command that took them to where they were dropped.
+// droppedAway executes OpDropped at the home of the blocks. A block may be named twice, even after its
+// collection, and also before this partition has decided the command that moved the block to the partition
+// where it was dropped.
 func (m *Machine) droppedAway(c *Command) {
 	for _, b := range c.Blocks {
 		k, found := m.blockOf(b.ID)

@@ -6,11 +6,11 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Census is how many inodes, entries and blocks are stored.
+// Census counts the stored items of a partition.
 type Census struct {
 	Inodes  uint64
 	Entries uint64
-	Blocks  uint64 // those in the queue not counted
+	Blocks  uint64 // without the queued ones
 }
 
 // Count counts all stored items, damaged or not.
@@ -29,8 +29,8 @@ func Count(keys Keys) (c Census) {
 	return c
 }
 
-// Held yields each block that is in use, in the order of ids, with an inode that has an extent with it. The
-// inode is 0 if the block has a record and no extent here names it. Held needs memory for all blocks.
+// Held yields each block in use, in the order of ids, with an inode that has an extent of it. The inode is 0
+// if the block has a record and no extent here refers to it. Held needs memory for all blocks.
 func Held(keys Keys) iter.Seq2[posix.BlockID, posix.Ino] {
 	return func(yield func(posix.BlockID, posix.Ino) bool) {
 		owners := map[posix.BlockID]posix.Ino{}

@@ -9,21 +9,20 @@ import (
 // ChangeKind is the kind of a Change.
 type ChangeKind uint8
 
-// The kinds of changes. Their numbers never change: servers send them to clients of other versions.
+// The kinds of changes. Their values are stable: servers send them to clients of other versions.
 const (
 	// ChangedName: the name Name in the directory Ino was added, removed, or names something else.
 	ChangedName ChangeKind = 1 + iota
 	// ChangedNames: any names in the directory Ino may have changed.
 	ChangedNames
-	// ChangedPlace: the inode Ino was removed from this partition, because it is gone or in another
-	// partition.
+	// ChangedPlace: the inode Ino is not in this partition any more: it was removed, or has moved.
 	ChangedPlace
-	// ChangedAttr: the attributes of the inode Ino have changed, or it was made, or has come here.
+	// ChangedAttr: the attributes of the inode Ino have changed, or it was made here, or has moved here.
 	ChangedAttr
 	changeKinds
 )
 
-// IsKnown reports whether this version knows a kind.
+// IsKnown reports whether this version defines kind k.
 func (k ChangeKind) IsKnown() bool { return k > 0 && k < changeKinds }
 
 // Change is a change of the tree, for clients that cache names and attributes.
@@ -33,16 +32,16 @@ type Change struct {
 	Name string
 }
 
-// maxNoted bounds the changes that a Machine notes until they are taken.
+// maxNoted bounds the changes that a Machine keeps until they are taken.
 const maxNoted = 1 << 12
 
-// noting is the store of a Machine. It notes the changes of the tree: exactly the keys of names and inodes
-// that are written, whichever command writes them.
+// noting is the store of a Machine. It records the changes of the tree that any command makes, by the keys of
+// names and inodes that are written.
 type noting struct {
 	Keys
 	changes  []Change
-	overflow bool        // there were too many
-	released []posix.Ino // on which locks have ended
+	overflow bool        // there were more than maxNoted changes
+	released []posix.Ino // inodes on which locks have ended
 }
 
 // Set implements Keys.
@@ -72,22 +71,22 @@ func (n *noting) noteKey(key []byte, deleted bool) {
 	}
 }
 
-// noteReleased notes that a lock on an inode has ended. Beyond maxNoted inodes, clients that wait for a lock
-// find out when their queries expire.
+// noteReleased records that a lock on an inode has ended. Beyond maxNoted inodes it does not, and waiting
+// clients learn of the end when their queries expire.
 func (n *noting) noteReleased(ino posix.Ino) {
 	if len(n.released) < maxNoted && !slices.Contains(n.released[max(0, len(n.released)-8):], ino) {
 		n.released = append(n.released, ino)
 	}
 }
 
-// TakeReleased returns the inodes in a machine on which locks have ended since the last call. An inode may
-// stand there more than once.
+// TakeReleased returns the inodes of m on which locks have ended since the last call. An inode may appear
+// more than once.
 func TakeReleased(m *Machine) (released []posix.Ino) {
 	released, m.noted.released = m.noted.released, nil
 	return released
 }
 
-// noteAttr notes the new attributes of an inode, unless the change before was the same: a command may save an
+// noteAttr records new attributes of an inode, unless that is also the last change: a command may save an
 // inode several times.
 func (n *noting) noteAttr(ino posix.Ino) {
 	c := Change{Kind: ChangedAttr, Ino: ino}
@@ -105,21 +104,21 @@ func (n *noting) note(c Change) {
 	}
 }
 
-// TakeChanges returns the changes in a machine since the last call; all says that they were too many, and
-// anything may have changed.
+// TakeChanges returns the changes in m since the last call. all means that there were too many, so anything
+// may have changed.
 func TakeChanges(m *Machine) (changes []Change, all bool) {
 	changes, all = m.noted.changes, m.noted.overflow
 	m.noted.changes, m.noted.overflow = nil, false
 	return changes, all
 }
 
-// maxWay bounds the directories above a directory that MayList looks at.
+// maxWay bounds the number of directories that MayList checks above a directory.
 const maxWay = 256
 
-// MayList reports whether a client with an authority may read the names of a directory that is in a machine,
-// and could have come to it: whether it may search all directories above it, as far as they are here. nil:
-// the client may do everything. ways has the answers for the directories above, for calls with one authority
-// and one state of the machine.
+// MayList reports whether a client with an authority may read the names of a directory in m, and could have
+// reached it: it may search all directories above, as far as they are in this partition. A nil authority
+// permits everything. ways caches the answers for the directories above, for calls with the same authority
+// and state.
 func MayList(m *Machine, authority *posix.Authority, dir posix.Ino, ways map[posix.Ino]bool) (may bool) {
 	if authority == nil {
 		return true

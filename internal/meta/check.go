@@ -8,9 +8,9 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// Check reads all of the stored metadata of one partition and says in which places it contradicts the
-// invariants in the package comment; nothing if it is sound. It needs memory for every inode, entry and
-// block. CheckAll checks the invariants that span several partitions.
+// Check reads all stored metadata of one partition, and describes each place that violates an invariant of
+// the package comment; none if the state is sound. It needs memory for every inode, entry and block. CheckAll
+// checks the invariants that span several partitions.
 func Check(keys Keys) []string {
 	c, ok := checkPartition(keys)
 	if ok {
@@ -19,7 +19,7 @@ func Check(keys Keys) []string {
 	return c.problems
 }
 
-// checkPartition looks at each key.
+// checkPartition checks each key on its own.
 func checkPartition(keys Keys) (*checker, bool) {
 	c := &checker{
 		inodes:      map[posix.Ino]*checked{},
@@ -42,7 +42,7 @@ func checkPartition(keys Keys) (*checker, bool) {
 	}
 	for _, pass := range []struct {
 		prefix byte
-		length int // of the key, at least
+		length int // minimum length of the key
 		look   func(key, value []byte)
 	}{
 		{prefixReserved, 9, c.reservation},
@@ -76,13 +76,13 @@ func checkPartition(keys Keys) (*checker, bool) {
 // checked is an inode with the counts that were made for it.
 type checked struct {
 	inode
-	links   uint64 // entries that name it
-	entries uint64 // names in it
+	links   uint64 // number of entries that name it
+	entries uint64 // number of names in it
 	subdirs uint64
 	rooted  bool
 	byName  map[string]entry
-	bytes   uint64 // in extents
-	end     uint64 // of the last extent
+	bytes   uint64 // bytes in its extents
+	end     uint64 // end of its last extent
 	names   uint64
 	orphan  bool
 }
@@ -92,9 +92,9 @@ type checker struct {
 	state       state
 	inodes      map[posix.Ino]*checked
 	forwardings map[posix.Ino]uint16
-	undecided   map[posix.Ino]bool // undecided commands are about it
+	undecided   map[posix.Ino]bool // inodes that undecided commands concern
 	reserved    map[uint64]uint64  // bits of the reserved numbers, by the first of each key
-	posted      map[uint16]uint64  // numbers of the newest posts
+	posted      map[uint16]uint64  // numbers of the newest posts, by destination
 	lockChecks
 	blockChecks
 	problems []string
@@ -247,7 +247,7 @@ func (c *checker) orphan(key, value []byte) {
 	}
 }
 
-// totals makes the checks that need all keys to have been seen.
+// totals runs the checks that need all keys to be read.
 func (c *checker) totals() {
 	c.fileLockTotals()
 	var bytes uint64
@@ -308,8 +308,8 @@ func (c *checker) links(n *checked) {
 
 func isRoot(ino posix.Ino) bool { return ino.Counter() == 1 }
 
-// rooted reports whether the parents of n lead to the root or to another partition, and remembers those that
-// do.
+// rooted reports whether the parents of n lead to a root or to another partition. It remembers the inodes for
+// which they do.
 func (c *checker) rooted(n *checked) bool {
 	var path []*checked
 	for !isRoot(n.Ino) && !n.rooted {

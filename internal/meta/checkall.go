@@ -12,14 +12,14 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// CheckAll says in which places the partitions contradict each other; nothing if they make one sound tree.
-// stores[i] has the metadata of partition i, all of them at a moment at which no command over several
-// partitions is undecided, or executed in only some of them; Check reports the keys and values that do not
-// decode. It reads each store once for each kind of key, and needs memory for every inode, and for every
-// block that is in another partition than its home.
+// CheckAll describes the contradictions between partitions; none if they make one sound tree. stores[i] has
+// the metadata of partition i. They must be from a moment at which no command of several partitions is
+// undecided, or executed in only some of its partitions. Keys and values that cannot be decoded are reported
+// by Check. CheckAll reads each store once for each kind of key. It needs memory for every inode, and for
+// every block that is in another partition than its home.
 //
-// If the stores were read while the file system was in use, CheckAll also reports states that are only under
-// way. Such a state passes: a problem that is reported for two readings, one after the other, is real.
+// If the stores were read while the file system was in use, CheckAll also reports transient states. A problem
+// that is reported for two successive readings is real.
 func CheckAll(stores []Keys) []string {
 	c := &forestChecker{
 		stores:    stores,
@@ -33,7 +33,7 @@ func CheckAll(stores []Keys) []string {
 		forsaken:  map[posix.BlockID]bool{},
 	}
 	if c.states(); len(c.problems) > 0 {
-		return c.problems // the others would all follow from these
+		return c.problems // the other problems would follow from these
 	}
 	for p := range stores {
 		c.readInodes(p)
@@ -61,7 +61,7 @@ func CheckAll(stores []Keys) []string {
 	return slices.Compact(c.problems)
 }
 
-// Undecided counts the commands over several partitions that are prepared and not decided in one of them.
+// Undecided counts the commands of several partitions that are prepared and not decided in a partition.
 // CheckAll needs a moment without any.
 func Undecided(keys Keys) (count int) {
 	for range keys.Scan([]byte{prefixUndecided}, []byte{prefixUndecided + 1}) {
@@ -70,37 +70,37 @@ func Undecided(keys Keys) (count int) {
 	return count
 }
 
-// placed is an inode with everything that was found of it in all partitions.
+// placed is an inode with the facts about it in all partitions.
 type placed struct {
 	ino    posix.Ino
 	at     uint16
 	kind   posix.Mode
 	nlink  uint32
-	links  uint32    // entries that name it
+	links  uint32    // number of entries that name it
 	parent posix.Ino // of a directory
 	climb  climb
 }
 
-// climb is the state of knowledge about the way up from a directory.
+// climb is the progress of a check of the way up from a directory.
 type climb uint8
 
 const (
 	unclimbed climb = iota
-	climbing        // it is being followed
-	climbed         // it leads to the root, or a problem was told
+	climbing        // the way is being followed
+	climbed         // the way leads to the root, or a problem was reported
 )
 
 type forestChecker struct {
 	stores    []Keys
 	newest    []uint64 // counter of the newest inode of each partition
 	inodes    map[posix.Ino]*placed
-	forwarded map[posix.Ino]bool     // their homes say where they are
-	orphans   map[posix.Ino]bool     // those that their homes know
-	unnamed   map[posix.Ino]bool     // on the way home: has no name any more
-	released  map[posix.Ino]bool     // on the way from home: nobody holds it
-	promised  map[posix.Ino]bool     // is to be made
-	pooled    map[posix.Ino]int      // in the pool of this partition
-	forsaken  map[posix.BlockID]bool // on the way home: nothing holds it any more
+	forwarded map[posix.Ino]bool     // inodes for which their homes have a forwarding
+	orphans   map[posix.Ino]bool     // orphans that their homes have recorded
+	unnamed   map[posix.Ino]bool     // a post is on its way home: the inode has no name any more
+	released  map[posix.Ino]bool     // a post is on its way from home: no session holds the inode
+	promised  map[posix.Ino]bool     // a post is on its way: the inode must be made
+	pooled    map[posix.Ino]int      // numbers in the pool of this partition
+	forsaken  map[posix.BlockID]bool // a post is on its way home: no extent holds the block
 	problems  []string
 }
 
@@ -153,7 +153,7 @@ func (c *forestChecker) readInodes(p int) {
 	}
 }
 
-// readPosts notes which inodes are in the course of being given up.
+// readPosts records the inodes and blocks that undelivered posts concern.
 func (c *forestChecker) readPosts(p int) {
 	for key, value := range c.kind(p, prefixPost, postKeyLength) {
 		post, err := decodePost(key, value)
@@ -176,7 +176,7 @@ func (c *forestChecker) readPosts(p int) {
 	}
 }
 
-// readPools checks that the numbers that a partition may use are reserved for it alone.
+// readPools checks that the numbers in the pool of a partition are reserved for that partition only.
 func (c *forestChecker) readPools(p int) {
 	for key, value := range c.kind(p, prefixPeer, peerKeyLength) {
 		exchange, err := decodePeer(value)
@@ -320,7 +320,7 @@ func (c *forestChecker) climb(n *placed) {
 	}
 }
 
-// reportCycle tells of directories each of which is in the next one.
+// reportCycle reports directories each of which is in the next one.
 func (c *forestChecker) reportCycle(cycle []*placed) {
 	slices.SortFunc(cycle, func(a, b *placed) int { return cmp.Compare(a.ino, b.ino) })
 	var b strings.Builder
@@ -333,8 +333,8 @@ func (c *forestChecker) reportCycle(cycle []*placed) {
 	c.report("directories that are inside each other, cut off from the root: %s", b.String())
 }
 
-// checkRules compares the rules that stand beside directories with the table of partition 0. A row of a
-// directory that is no more harms nobody.
+// checkRules compares the rules beside the directories with the table of partition 0. A row of a directory
+// that does not exist any more is harmless.
 func (c *forestChecker) checkRules() {
 	table := c.readTable()
 	for p := range c.stores {
@@ -376,8 +376,8 @@ func (c *forestChecker) readTable() map[posix.Ino][]byte {
 	return table
 }
 
-// checkRule looks at the rule beside dir in partition p; row is the one in the table, nil if there is none.
-// It reports whether dir is in p.
+// checkRule checks the rule beside dir in partition p. row is the rule in the table; nil: there is none. It
+// reports whether dir is in p.
 func (c *forestChecker) checkRule(p int, dir posix.Ino, rule, row []byte) bool {
 	n := c.inodes[dir]
 	switch _, err := DecodeRule(rule); {

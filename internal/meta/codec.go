@@ -45,7 +45,7 @@ func (c *Command) Append(b []byte) []byte {
 	return varint.AppendUint(b, c.PID)
 }
 
-// isPlain reports whether none of the fields is set that only some commands have.
+// isPlain reports whether all fields are unset that only some operations use.
 func (c *Command) isPlain() bool {
 	return c.Child == 0 && c.NewChild == 0 && c.Target == 0 && c.Owner == 0 && c.PID == 0 && len(c.Chain) == 0 && len(c.Back) == 0
 }
@@ -65,7 +65,7 @@ func readInos(r *varint.Reader) (inos []posix.Ino) {
 	return inos
 }
 
-// DecodeCommand reads a command; its slices alias b.
+// DecodeCommand decodes a command. The slices of the result alias b.
 func DecodeCommand(b []byte) (Command, error) {
 	r := varint.NewReader(b)
 	c := Command{
@@ -105,7 +105,7 @@ func DecodeCommand(b []byte) (Command, error) {
 	return c, c.validate()
 }
 
-// validate refuses commands that no client of ours sends.
+// validate refuses commands that no correct client sends.
 func (c *Command) validate() error {
 	switch {
 	case !c.Op.IsUpdate() && !c.Op.IsQuery():
@@ -131,7 +131,7 @@ func (c *Command) validate() error {
 	return nil
 }
 
-// namesBlocks reports whether the blocks of a command are only names.
+// namesBlocks reports whether an operation uses only the ids of its blocks.
 func (op Op) namesBlocks() bool { return op == OpDropped || op == OpCollected || op == OpGarbage }
 
 func (op Op) maxBlocks() int {
@@ -168,7 +168,7 @@ func (r *Result) Append(b []byte) []byte {
 	b = varint.AppendUint(b, r.Number)
 	b = varint.AppendUint(b, r.Number2)
 	rights := len(r.Others) > 0 || slices.ContainsFunc(r.Extents, func(e Extent) bool { return e.Right != (posix.BlockRight{}) })
-	if rights || r.Dir != (posix.Attr{}) { // clients that do not ask for these may not know of them
+	if rights || r.Dir != (posix.Attr{}) { // clients of older versions do not know these fields, and do not ask for them
 		b = appendAttr(b, &r.Dir)
 	}
 	if rights {
@@ -187,7 +187,7 @@ func (r *Result) Append(b []byte) []byte {
 	return b
 }
 
-// DecodeResult reads a result; its slices alias b.
+// DecodeResult decodes a result. The slices of the result alias b.
 func DecodeResult(b []byte) (Result, error) {
 	r := varint.NewReader(b)
 	res := Result{Code: posix.Code(r.Uint8()), Attr: readAttr(r), Data: r.Bytes()}

@@ -6,17 +6,18 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// outcome is the result that the votes give for a command. It is the same at all parties, and each party
+// outcome is the result of a command as the votes determine it. It is the same at all parties; each party
 // executes its part of it.
 type outcome struct {
 	code   posix.Code
 	scene  *scene
 	time   posix.Time
-	moving *exported // the inode that goes to Target
-	task   bool      // everything below the moved directory is to follow to Target
+	moving *exported // the inode that moves to Target
+	task   bool      // everything below the moved directory must follow to Target
 }
 
-// combine is a pure function: all parties must come to the same outcome.
+// combine computes the outcome from the votes. It is a pure function, so that all parties get the same
+// result.
 func combine(c *Command, votes []vote) outcome {
 	o := outcome{scene: gather(c, votes)}
 	for i := range votes {
@@ -34,8 +35,8 @@ func combine(c *Command, votes []vote) outcome {
 	return o
 }
 
-// heed makes sure that a command is refused if a party refuses it alone. If the votes are true, this follows
-// without heed from the checks in alone.go.
+// heed ensures that a command is refused if a party refuses it alone. If all votes are true, the checks of
+// the outcome refuse it anyway (alone.go).
 func heed(code posix.Code, votes []vote) posix.Code {
 	for i := range votes {
 		switch {
@@ -50,7 +51,7 @@ func heed(code posix.Code, votes []vote) posix.Code {
 	return code
 }
 
-// decide gives o the code of c, and the changes that are to be made.
+// decide sets the code of the outcome, and the changes to make.
 func (o *outcome) decide(c *Command, votes []vote) {
 	switch c.Op {
 	case OpLink:
@@ -68,7 +69,7 @@ func (o *outcome) decide(c *Command, votes []vote) {
 	}
 }
 
-// coherent reports whether names and inodes are of the same types. If not, somebody does not tell the truth.
+// coherent reports whether the types in names and inodes agree. If not, some party has sent a wrong vote.
 func (s *scene) coherent() bool {
 	matches := func(e *entry, n *sight) bool {
 		return e.ino == 0 || n.code != posix.OK || e.ino != n.Ino || e.kind == n.Mode.Type()
@@ -104,7 +105,7 @@ func (o *outcome) rename(c *Command, votes []vote) posix.Code {
 	return posix.OK
 }
 
-// take reads the inode that moves, if its partition could export it.
+// take decodes the inode that moves, if its partition has exported it.
 func (o *outcome) take(c *Command, votes []vote) posix.Code {
 	b := voteOf(votes, o.scene.moved.partition).export
 	if len(b) == 0 {

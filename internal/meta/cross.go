@@ -7,29 +7,32 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// A command over several partitions is executed in two steps. Prepare looks at the part of its scene that is
-// here, holds it, and votes. Decide has the votes of all parties, sees the same scene as all, and executes
-// the part of this partition. In between all other commands go on.
+// A command of several partitions is executed in two steps at each party. Prepare reads the part of the
+// command's scene that is in this partition, holds it, and returns a vote. Decide gets the votes of all
+// parties, so that each party sees the whole scene, and executes the part of this partition. Between both
+// steps other commands are executed.
 //
-// A party that must refuse by its own state (alone.go) holds nothing: a client holds nothing that it may not
-// change. A party where the command meets a hold gives no vote on the state, and holds nothing either: that
-// state may be about to change. A command can wait for the end of such holds (Await). It holds nothing then,
-// but Conflicts names it to others, unless it would be refused.
+// A party holds nothing if it must refuse the command by its own state (alone.go): a client must not hold
+// state that it may not change. A party also holds nothing, and gives no vote on the state, if the command
+// meets a hold of another one, because that state may be about to change. The command can then wait for the
+// end of that hold (Await). A waiting command holds nothing, but Conflicts returns it to others, unless it
+// would be refused.
 
-// Vote is the answer of one party to a command over several partitions.
+// Vote is the vote of one party on a command of several partitions.
 type Vote struct {
-	Encoded []byte // for Decide, at all parties
+	Encoded []byte // to pass to Decide at all parties
 
-	// Code is OK if this party votes for the command, and has the holds for it. Otherwise it holds nothing,
-	// and the command will be refused: EHELD if another command or the bound of this client is in the way,
-	// EREMOTE if the client has a wrong picture of this partition, or an error of the command.
+	// Code is OK if this party votes for the command and has the holds for it. Otherwise the party holds
+	// nothing, and the command will be refused: with EHELD because of a hold or the bound of the client,
+	// with EREMOTE because the client's information about this partition is out of date, or with the code of
+	// another error.
 	Code posix.Code
-	// Final says that the command is refused with Code. Otherwise the votes of all parties determine the code
-	// of the refusal.
+	// Final means that Code is the code of the refusal. Otherwise the votes of all parties determine the
+	// code.
 	Final bool
 }
 
-// ReadVote gives the vote that another party has encoded.
+// ReadVote decodes the vote of another party.
 func ReadVote(encoded []byte) (Vote, error) {
 	v, err := decodeVote(encoded)
 	if err != nil {
@@ -38,16 +41,16 @@ func ReadVote(encoded []byte) (Vote, error) {
 	return Vote{Encoded: encoded, Code: v.code, Final: v.final}, nil
 }
 
-// Conflicting has the numbers of commands whose holds or wishes are incompatible with those of another one,
-// sorted.
+// Conflicting has the numbers of the commands whose holds, or wishes for holds, are incompatible with those
+// of another command, sorted.
 type Conflicting struct {
 	Holders []uint64
 	Waiters []uint64
 }
 
-// Prepare gives the vote of this partition on a command of several, and holds the state behind it until
-// Decide or Abort. number identifies the undecided commands of this partition. A known number gives the same
-// vote again; one that waits stops waiting.
+// Prepare returns the vote of this partition on a command of several partitions. Until Decide or Abort it
+// holds the state on which the vote depends. number identifies undecided commands of this partition. A
+// repeated call with a number returns the same vote. A waiting command stops waiting.
 func (m *Machine) Prepare(number uint64, c *Command, parties []uint16) Vote {
 	if u := m.undecided.commands[number]; u != nil {
 		if !u.waits {
@@ -69,9 +72,9 @@ func (m *Machine) Prepare(number uint64, c *Command, parties []uint16) Vote {
 	return u.vote
 }
 
-// Await has a command wait until Prepare or Abort. It holds nothing, but Conflicts names it to others. It
-// reports whether the client may have one more command here; if not, nothing is stored. A number that is
-// known is left as it is.
+// Await makes a command wait until Prepare or Abort. A waiting command holds nothing, but Conflicts returns
+// it to others. Await reports false, and stores nothing, if the client has too many commands here. It does
+// nothing for a known number.
 func (m *Machine) Await(number uint64, c *Command, parties []uint16) bool {
 	switch {
 	case m.undecided.commands[number] != nil:
@@ -88,9 +91,9 @@ func (m *Machine) Await(number uint64, c *Command, parties []uint16) bool {
 	return true
 }
 
-// Conflicts gives the commands whose holds, or wishes, are incompatible with the holds of c here. number is
-// that of c, which is left out. A command that this party would refuse alone has no wishes, but its refusal
-// must wait for the holders.
+// Conflicts returns the commands whose holds or wishes are incompatible with the holds of c in this
+// partition, except number, which is c itself. A command that this party would refuse alone has no wishes,
+// but its refusal must wait for the holders.
 func (m *Machine) Conflicts(number uint64, c *Command, parties []uint16) (with Conflicting) {
 	v, wanted := m.ballot(c, parties)
 	for i := range wanted {
@@ -112,8 +115,8 @@ func (m *Machine) Conflicts(number uint64, c *Command, parties []uint16) (with C
 	return with
 }
 
-// Decide executes a prepared command if the votes of all parties, this one's included, allow it. All parties
-// come to the same end and give the same code. It is OK only if all votes are for the command.
+// Decide executes a prepared command if the votes of all parties, including the own one, allow it. All
+// parties get the same code. It is OK only if all votes are for the command.
 func (m *Machine) Decide(number uint64, votes [][]byte, counter uint64) Result {
 	u := m.undecided.commands[number]
 	if u == nil || u.waits {
@@ -134,21 +137,20 @@ func (m *Machine) Decide(number uint64, votes [][]byte, counter uint64) Result {
 	return r
 }
 
-// Abort forgets a command that is prepared or waits. Nothing comes of it. A number that is not known is none.
+// Abort ends a prepared or waiting command without an effect. It does nothing for an unknown number.
 func (m *Machine) Abort(number uint64) {
 	if u := m.undecided.commands[number]; u != nil {
 		m.release(u)
 	}
 }
 
-// Undecided gives the numbers of the commands that are prepared and neither decided nor aborted, in their
-// order.
+// Undecided returns the numbers of the prepared commands, ascending.
 func (m *Machine) Undecided() []uint64 { return m.undecided.numbers(false) }
 
-// Waiting gives the numbers of the commands that wait, in their order.
+// Waiting returns the numbers of the waiting commands, ascending.
 func (m *Machine) Waiting() []uint64 { return m.undecided.numbers(true) }
 
-// Given gives the vote on a command that is prepared.
+// Given returns the vote on a prepared command.
 func (m *Machine) Given(number uint64) (Vote, bool) {
 	u := m.undecided.commands[number]
 	if u == nil || u.waits {
@@ -157,7 +159,7 @@ func (m *Machine) Given(number uint64) (Vote, bool) {
 	return u.vote, true
 }
 
-// Awaiting gives a command that waits, with its parties. It is as Await was given it, except for its session.
+// Awaiting returns a waiting command and its parties, as passed to Await, without its session.
 func (m *Machine) Awaiting(number uint64) (c Command, parties []uint16, waits bool) {
 	u := m.undecided.commands[number]
 	if u == nil || !u.waits {
@@ -172,7 +174,7 @@ func newUndecided(number uint64, c *Command, parties []uint16) *undecided {
 	return u
 }
 
-// voted notes the vote on a command, and the state that the command will change.
+// voted records the vote on a command, and the state that the command will change.
 func (u *undecided) voted(encoded []byte) {
 	v, err := decodeVote(encoded)
 	if u.vote = (Vote{Encoded: encoded, Code: v.code, Final: v.final}); err != nil {

@@ -5,8 +5,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Directories that a client holds exclusively (package delegation): the objects that a command touches, and
-// the numbers of the inodes that the client makes there.
+// For directories that a client holds exclusively (package delegation), this file finds the objects that a
+// command touches, and chooses the numbers of inodes that the client makes there.
 
 // Object is an inode that a command reads or changes, with its names if it is a directory.
 type Object struct {
@@ -14,8 +14,8 @@ type Object struct {
 	IsDir bool
 }
 
-// Touched returns the objects of an update in this partition. Directories on a way up are left out: their
-// parents are all that the command reads.
+// Touched returns the objects that an update reads or changes in this partition. It omits directories that
+// are only on a way up: the command reads nothing of them but their parents.
 func Touched(m *Machine, c *Command) []Object {
 	switch c.Op {
 	case OpBatch, OpTask, OpCollected, OpLock:
@@ -24,15 +24,15 @@ func Touched(m *Machine, c *Command) []Object {
 	return objectsOf(m, m.wanted(c))
 }
 
-// ApplyNumbered is Machine.Apply of a command that makes an inode with a chosen number, in the partition of
-// its directory; 0: the machine chooses. The caller vouches that no inode ever had the number.
+// ApplyNumbered is Machine.Apply for a command that makes an inode with a given number in the partition of
+// its directory; 0: the machine chooses the number. The caller guarantees that no inode ever had the number.
 func ApplyNumbered(m *Machine, c *Command, counter uint64, number posix.Ino) Result {
 	m.chosen = number
 	defer func() { m.chosen = 0 }()
 	return m.Apply(c, counter)
 }
 
-// TouchedHere is Touched for a command of several partitions. One that the permissions refuse here touches
+// TouchedHere is Touched for a command of several partitions. A command that permissions refuse here touches
 // nothing.
 func TouchedHere(m *Machine, c *Command, parties []uint16) []Object {
 	v, wanted := m.ballot(c, parties)
@@ -54,7 +54,7 @@ func objectsOf(m *Machine, wanted holdSet) (all []Object) {
 	return all
 }
 
-// hasObject reports whether all has an inode. Commands touch few objects.
+// hasObject reports whether all contains an inode.
 func hasObject(all []Object, ino posix.Ino) bool {
 	for i := range all {
 		if all[i].Ino == ino {
@@ -82,7 +82,7 @@ func Has(m *Machine, ino posix.Ino) bool {
 	return code == posix.OK
 }
 
-// TakeNumbers takes count numbers, of which the first is a multiple of align, out of those for new inodes.
+// TakeNumbers takes count fresh inode numbers. The first one is a multiple of align.
 func TakeNumbers(m *Machine, count, align uint64) (first posix.Ino) {
 	start := (m.state.last + align) / align * align
 	m.state.last = start + count - 1
@@ -90,8 +90,8 @@ func TakeNumbers(m *Machine, count, align uint64) (first posix.Ino) {
 	return posix.MakeIno(m.cfg.Partition, start)
 }
 
-// AddDelegated adds a directory without entries to m, the copy of a part of the tree. Its parent need not be
-// in m.
+// AddDelegated adds a directory without entries to m, which is a copy of a part of the tree. The parent need
+// not be in m.
 func AddDelegated(m *Machine, dir posix.Attr, parent posix.Ino) {
 	invariant.Check(dir.Mode.IsDir() && dir.Size == 0, "inode %d: mode %o, size %d", dir.Ino, dir.Mode, dir.Size)
 	m.save(&inode{Attr: dir, parent: parent, cookie: firstCookie - 1})

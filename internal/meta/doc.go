@@ -1,60 +1,73 @@
-// Package meta is the metadata of one partition as a deterministic state machine (thesis section 3.5.3).
-// Apply executes an update in the order of the multicast, Query reads. It has no clock and no randomness:
-// times come with the command. Replicas that apply the same updates hold the same bytes.
+// Package meta is the metadata of one partition as a deterministic state machine (thesis section 3.5.3):
+// inodes, names, extents, xattrs, locks and rules in ordered keys (Keys).
 //
-// Semantics are those of Linux. An operation that fails changes nothing. atime changes only by SetAttr, as in
-// the thesis.
+//	Apply(update) -> Result            an update of one partition, at its place in the order
+//	Prepare(update) -> Vote            an update of several partitions: the vote of this one, and holds
+//	Decide(votes) -> Result            its outcome, which is a function of the votes of all parties
+//	Query(query) -> Result             a read
+//	Outbox, ExecutePosts               posts: changes that follow in other partitions, and cannot fail
+//
+// It has no clock and no randomness: times come with the commands. Replicas that apply the same updates have
+// the same bytes in their stores. A command reads and changes a scene (scene.go): the inodes and entries that
+// it concerns. With one partition, look finds the scene and the checks decide. With several, each partition
+// puts its part of the scene into its vote, and combine applies the same checks to the scene of all votes.
+//
+// The semantics are those of Linux. An operation that fails changes nothing. atime changes only by SetAttr,
+// as in the thesis.
 //
 // # Permissions
 //
-// The kernel of a client machine checks the permissions of each of its users. A command without an Authority
-// is from a client that may be root, and no more checks are made. A command with an Authority is from a
-// machine that speaks for some users and groups only, independently of the claims of its kernel and its
-// programs (bind, permit.go):
+// The kernel of a client machine checks the permissions of its users. A command without an Authority comes
+// from a client that may act as root, and is not checked further. A command with an Authority comes from a
+// machine that may act only for some users and groups, whatever its kernel and its programs claim. It is
+// checked here (bind, permit.go):
 //
-//   - Names, attributes and xattrs are changed by a user. He is the one that the command says, if the machine
-//     may speak for him; root becomes nobody. The rules are those of Linux, by the state that the command
-//     meets in the order: a chmod that was ordered before counts.
-//   - The content of files and of directories is reached through descriptors that were opened when that was
-//     allowed, maybe for another user of the machine who has passed them on; and the owner may do anything,
-//     as he could have changed the mode, and writes to a file that he has just created without permission to
-//     write. So access to content is judged for the machine: it is allowed if any user of the machine is
-//     allowed. Queries do not name a user at all.
-//   - A write takes the set-id bits away. A set-group-id bit is only for groups of the machine. Devices are
-//     for root.
-//   - Attributes, the targets of symlinks, rules and ways up can be seen by every client that was told the
-//     number of an inode. Directories on a path protect names. The asked replica verifies that the client
-//     was told the numbers that its command names (named.go).
-//   - All that is about more than an inode and its names (Move, Collected, posts, Scan, Queue, Garbage,
-//     Rules) is refused; of tasks, those of own directories are shown. So a bound client cannot number an
-//     inode itself (made.go).
+//   - Names, attributes and xattrs are changed on behalf of one user: the user in the command, if the machine
+//     may act for that user; root counts as nobody. The rules are those of Linux, applied to the state at the
+//     command's place in the order, so a chmod that was ordered before counts.
+//   - Content of files and directories is accessed for the whole machine: access is allowed if any user of
+//     the machine is allowed. The machine accesses content by descriptors, which may have been opened
+//     earlier, or by another of its users. An owner may also access any content, because the owner could
+//     change the mode, and may write to a file that was created without write permission. Queries name no
+//     user.
+//   - A write clears the set-id bits. A set-group-id bit can be set only for groups of the machine. Only root
+//     makes devices.
+//   - A client that was told the number of an inode may read its attributes, symlink target, rule and way up.
+//     Directories on a path protect only names. The asked replica verifies that the client was told the
+//     numbers in its command (named.go).
+//   - Commands that concern more than an inode and its names are refused: Move, Collected, posts, Scan,
+//     Queue, Garbage, Rules. Tasks are returned for own directories only. So a client with an Authority
+//     cannot choose the number of an inode (mknod.go).
 //
 // All parties of a command know its Authority and see the same scene, so they decide alike. Locks are kept at
-// the home of an inode, which does not know the owner of one that lives elsewhere: that can be locked by all.
+// the home of an inode. The home does not know the owner of an inode that lives elsewhere, so every client
+// may lock such an inode.
 //
 // # Where inodes are
 //
-// An inode keeps its number, and with it its home partition, for ever. It lives there, or elsewhere, and then
-// its home has a forwarding. Any entry may name any inode; of one that is not here it has a hint of where it
-// was. A partition that is asked for an inode that is not there answers EREMOTE and where it is if it is the
-// home, and ESTALE otherwise: the home then knows. The root directories of partitions (Birth) never move and
-// are otherwise in the way (EBUSY).
+// An inode keeps its number for ever, and the number names its home partition. The inode lives at its home,
+// or in another partition; then its home has a forwarding. An entry may name any inode. If the inode is in
+// another partition, the entry has a hint of that partition, which may be out of date. A partition that is
+// asked for an inode that it does not have answers EREMOTE with the partition of the inode if it is the home,
+// else ESTALE: the client then asks the home. The root directories of partitions (Birth) never move, and
+// commands that would remove or replace them get EBUSY.
 //
-// A command that meets an inode elsewhere gives EREMOTE with that inode; it must be multicast to all the
-// partitions it concerns (thesis section 3.5.3). Each executes it by Prepare, which gives a vote, and Decide,
-// which has all votes (cross.go); from Prepare to Decide the partition holds the state on which the command
-// depends (hold.go). A command that meets such a hold changes nothing, gives EHELD, and is to be tried again
-// later.
+// An update that concerns an inode of another partition gets EREMOTE with that inode. The client then orders
+// it as a command of all partitions that it concerns (thesis section 3.5.3). Each of them executes Prepare,
+// which returns a vote, and Decide, which gets all votes (cross.go). From Prepare to Decide it holds the
+// state on which the command depends (hold.go). A command that meets such a hold changes nothing, gets EHELD,
+// and must be tried again later.
 //
-// Something new in another partition than its directory is an update of the directory's partition alone,
-// which has numbers of the other one in a pool; a post has the inode made there (pool.go). Until then queries
-// and updates of it give EHELD there.
+// To make an inode in another partition than its directory, only the partition of the directory executes an
+// update. It takes the number from a pool of numbers of the other partition, and a post makes the inode there
+// (pool.go). Until then, queries and updates of the inode get EHELD there.
 //
-// A block stays where it was written when its file moves, and in the care of that partition (block.go,
+// A block stays where it was written when its file moves, and its home remains responsible for it (block.go,
 // queue.go).
 //
-// When an inode away from home loses its last name, a post tells its home (outbox.go), since the home knows
-// the clients that hold it open. When no client does, another post tells the partition of the inode.
+// When an inode away from home loses its last name, a post informs its home (outbox.go), because the home
+// knows the sessions that hold the inode open. When no session does, another post informs the partition of
+// the inode.
 //
 // # Keys
 //

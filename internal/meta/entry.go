@@ -11,23 +11,22 @@ import (
 // firstCookie leaves cookies 1 and 2 to the caller, for "." and "..".
 const firstCookie = 3
 
-// entry is a name in a directory. It is stored twice: by name, and by cookie for
-// ReadDir.
+// entry is a name in a directory. It is stored under two keys: by name, and by cookie for ReadDir.
 type entry struct {
 	name   string
 	ino    posix.Ino
 	kind   posix.Mode // type bits
 	cookie uint64
-	at     uint16 // partition where the inode was when this was written; it may have moved since
+	at     uint16 // partition of the inode when the entry was written; the inode may have moved since
 }
 
-// attr is all that is known of an entry without its inode.
+// attr returns the attributes that an entry has without its inode.
 func (e *entry) attr() posix.Attr { return posix.Attr{Ino: e.ino, Mode: e.kind} }
 
-// foreign reports whether the inode that e names is stored in another partition, whichever its home is.
+// foreign reports whether the inode of e is stored in another partition, whatever its home is.
 func (m *Machine) foreign(e *entry) bool { return m.keys.Get(inodeKey(e.ino)) == nil }
 
-// where gives the partition of the inode that e names, as far as this one knows.
+// where returns the partition of the inode of e, as far as this partition knows.
 func (m *Machine) where(e *entry) uint16 {
 	if !m.foreign(e) {
 		return m.cfg.Partition
@@ -38,7 +37,7 @@ func (m *Machine) where(e *entry) uint16 {
 	if e.at != m.cfg.Partition {
 		return e.at
 	}
-	return e.ino.Partition() // it was here and has left: its home knows
+	return e.ino.Partition() // the inode was here and has left: ask its home
 }
 
 // entry finds a name.
@@ -52,7 +51,7 @@ func (m *Machine) entry(dir posix.Ino, name string) (entry, bool) {
 	return e, true
 }
 
-// addEntry adds the name e to dir, which the caller saves.
+// addEntry adds the entry e to dir. The caller saves dir.
 func (m *Machine) addEntry(dir *inode, e entry) {
 	dir.cookie++
 	dir.Size++
@@ -63,7 +62,7 @@ func (m *Machine) addEntry(dir *inode, e entry) {
 	m.setEntry(dir.Ino, &e)
 }
 
-// replaceEntry makes the entry old of dir name the inode of now; name and cookie stay.
+// replaceEntry makes the entry old of dir name the inode of now; its name and cookie stay.
 func (m *Machine) replaceEntry(dir *inode, old, now entry) {
 	if old.kind == posix.TypeDir {
 		dir.Nlink--
@@ -75,7 +74,7 @@ func (m *Machine) replaceEntry(dir *inode, old, now entry) {
 	m.setEntry(dir.Ino, &now)
 }
 
-// removeEntry removes a name from dir, which the caller saves.
+// removeEntry removes an entry from dir. The caller saves dir.
 func (m *Machine) removeEntry(dir *inode, e entry) {
 	dir.Size--
 	if e.kind == posix.TypeDir {
@@ -91,7 +90,7 @@ func (m *Machine) setEntry(dir posix.Ino, e *entry) {
 	m.keys.Set(placeKey(prefixCookie, dir, e.cookie), append(b, e.name...))
 }
 
-// common encodes the fields that both values of an entry have, with room for more.
+// common encodes the fields that both stored values of an entry have, with capacity for room more bytes.
 func (e *entry) common(room int) []byte {
 	b := make([]byte, 0, room+len(e.name))
 	b = varint.AppendUint(b, e.ino)
@@ -111,7 +110,8 @@ func decodeCookie(cookie uint64, b []byte) (entry, error) {
 	return e, r.Err()
 }
 
-// checkName refuses names that no entry may have. "." and ".." pass: their result depends on the operation.
+// checkName refuses names that no entry can have. It accepts "." and "..", whose result depends on the
+// operation.
 func checkName(name string) posix.Code {
 	switch {
 	case name == "":

@@ -9,12 +9,12 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// MaxExport bounds the encoding of an inode that moves to another partition with all that it holds: it
-// travels in a vote.
+// MaxExport bounds the encoding of an inode that moves to another partition, with all that belongs to it,
+// because the encoding is part of a vote.
 const MaxExport = 4 << 20
 
-// exported is an inode with all that it holds. Its blocks stay in the block store; the partition that has
-// their references changes.
+// exported is an inode with all that belongs to it. Its blocks stay where they are stored; only the partition
+// with their references changes.
 type exported struct {
 	inode   inode
 	xattrs  []xattr
@@ -28,7 +28,7 @@ type xattr struct {
 	value []byte
 }
 
-// export encodes n. It gives nil if that takes more than MaxExport.
+// export encodes n for another partition. It returns nil if the encoding exceeds MaxExport.
 func (m *Machine) export(n *inode) []byte {
 	b := varint.AppendUint(nil, n.Ino)
 	b = varint.AppendBytes(b, n.encode())
@@ -56,7 +56,8 @@ func (m *Machine) export(n *inode) []byte {
 	return b
 }
 
-// exportEntry gives the value of a cookie, with the partition of the inode as far as this partition knows it.
+// exportEntry returns the value of an entry with the partition of its inode, as far as this partition knows
+// it.
 func (m *Machine) exportEntry(dir posix.Ino, cookie uint64, value []byte) []byte {
 	e, err := decodeCookie(cookie, value)
 	invariant.Check(err == nil, "stored entry %d of %d: %v", cookie, dir, err)
@@ -64,7 +65,7 @@ func (m *Machine) exportEntry(dir posix.Ino, cookie uint64, value []byte) []byte
 	return append(e.common(20), e.name...)
 }
 
-// decodeExport decodes an inode that export encoded; slices alias b.
+// decodeExport decodes the output of export. The slices of the result alias b.
 func decodeExport(b []byte) (*exported, error) {
 	r := varint.NewReader(b)
 	x := &exported{}
@@ -102,8 +103,8 @@ func decodeExport(b []byte) (*exported, error) {
 	return x, nil
 }
 
-// depart removes everything that x holds from this partition. Its blocks are not dropped: they are needed in
-// the partition to which x goes.
+// depart removes x and all that belongs to it from this partition. Its blocks are not dropped, because the
+// partition to which x moves needs them.
 func (m *Machine) depart(x *exported) {
 	n := x.inode
 	for i := range x.extents {

@@ -6,8 +6,8 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// An extent is stored under the offset of its end, so that a scan from a+1 on begins with
-// the first extent that reaches beyond a, however long the extent is.
+// The key of an extent has the offset of its end, so a scan from offset a+1 begins with the first extent that
+// ends after a, however long it is.
 
 const (
 	extentLiteral = iota
@@ -16,7 +16,7 @@ const (
 
 func (e *Extent) end() uint64 { return e.Offset + e.Length }
 
-// clip cuts e to [from, to), which it overlaps.
+// clip returns the part of e in [from, to), which e must overlap.
 func (e *Extent) clip(from, to uint64) Extent {
 	c := *e
 	if c.Offset < from {
@@ -37,7 +37,7 @@ func (e *Extent) clip(from, to uint64) Extent {
 	return c
 }
 
-// Clip gives the part of e in [from, to), which it overlaps.
+// Clip returns the part of e in [from, to), which e must overlap.
 func (e *Extent) Clip(from, to uint64) Extent { return e.clip(from, to) }
 
 func (e *Extent) encode() []byte {
@@ -78,8 +78,8 @@ func mustDecodeExtent(ino posix.Ino, end uint64, b []byte) Extent {
 	return e
 }
 
-// overlapping calls do for each extent of n that overlaps [from, to), in order. do may
-// write extents that end at or before the one it is given.
+// overlapping calls do for each extent of n that overlaps [from, to), in order. do may write extents that end
+// at or before the end of its argument.
 func (m *Machine) overlapping(n *inode, from, to uint64, do func(e Extent)) {
 	to = min(to, n.Size)
 	if from >= to || n.Bytes == 0 {
@@ -106,7 +106,7 @@ func (m *Machine) deleteExtent(n *inode, e *Extent) {
 	m.held(n, -int64(e.Length))
 }
 
-// held counts bytes that extents of n hold more, or less.
+// held changes the counts of bytes in extents of n and of the partition by delta.
 func (m *Machine) held(n *inode, delta int64) {
 	n.Bytes += uint64(delta)
 	m.state.bytes += uint64(delta)
@@ -133,7 +133,7 @@ func (m *Machine) clear(n *inode, from, to uint64) {
 	})
 }
 
-// resize cuts the file, or lets it end in a hole.
+// resize sets the size of a file: it removes content after the new size, or adds a hole.
 func (m *Machine) resize(n *inode, size uint64) {
 	m.clear(n, size, n.Size)
 	n.Size = size

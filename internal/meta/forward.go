@@ -6,10 +6,10 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// The home of an inode, which is in its number, remembers where it is when it lives elsewhere. So a client
-// that has only the number finds it in two questions at most.
+// If an inode lives in another partition than its home, the home has a forwarding to it. The number of an
+// inode names its home. So a client with only the number finds the inode with at most two requests.
 
-// forwarding gives the partition in which an inode of this home lives, if it does not live here.
+// forwarding returns the partition of an inode of this home that lives elsewhere.
 func (m *Machine) forwarding(ino posix.Ino) (at uint16, away bool) {
 	if ino.Partition() != m.cfg.Partition {
 		return 0, false
@@ -29,7 +29,7 @@ func decodeForwarding(b []byte) (uint16, error) {
 	return at, r.Done()
 }
 
-// forward notes at the home of an inode where it lives from now on.
+// forward records, at the home of an inode, the partition in which it lives from now on.
 func (m *Machine) forward(ino posix.Ino, at uint16) {
 	switch {
 	case ino.Partition() != m.cfg.Partition:
@@ -40,7 +40,7 @@ func (m *Machine) forward(ino posix.Ino, at uint16) {
 	}
 }
 
-// believed gives the partition of an inode that is not here, as far as its number and the forwardings say.
+// believed returns the partition of an inode that is not here, as far as its number and the forwardings tell.
 func (m *Machine) believed(ino posix.Ino) uint16 {
 	if at, away := m.forwarding(ino); away {
 		return at
@@ -48,7 +48,7 @@ func (m *Machine) believed(ino posix.Ino) uint16 {
 	return ino.Partition()
 }
 
-// elsewhere is the answer that sends a client to where ino is.
+// elsewhere returns the answer that directs a client to the partition of ino.
 func elsewhere(ino posix.Ino, at uint16) Result {
 	return Result{Code: posix.EREMOTE, Attr: posix.Attr{Ino: ino}, Number: uint64(at)}
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// An undecided command holds everything that its outcome reads and everything that its effects write in this
-// partition. So its vote stays true until Decide. An update that meets an incompatible hold has no effect
-// (EHELD). Queries ignore holds.
+// An undecided command holds all state of this partition that its outcome reads or its effects write. So its
+// vote stays true until Decide. An update that meets an incompatible hold has no effect and returns EHELD.
+// Queries ignore holds.
 //
-// A hold is of a name, and then exclusive, or of facets of an inode, shared or exclusive. Changes that
-// commute share a facet: entries of a directory increment or decrement its links and size, and implicit times
-// merge (inode.modified).
+// A hold is either on a name, and then exclusive, or on facets of an inode, shared or exclusive. Changes that
+// commute share a facet: changes of entries add to or subtract from the links and the size of a directory,
+// and times that are not set explicitly merge (inode.modified).
 //
 // This table lists the state that each check of an outcome reads, and the hold that keeps it. s = shared, x =
 // exclusive.
@@ -46,7 +46,7 @@ import (
 // Attributes in the answer that no check reads, such as the size of a file that is linked: they are those of
 // the vote.
 
-// facet is a part of an inode that is held apart from the others.
+// facet is a part of an inode that can be held separately.
 type facet uint8
 
 const (
@@ -55,7 +55,7 @@ const (
 	facetAccess                    // mode, owner, group and ACLs
 	facetTimes                     // times that a command sets
 	facetRule                      // of a directory: its rule
-	facetLinks                     // its names, and how many they are
+	facetLinks                     // its names and their number
 	facetContent                   // data and xattrs; of a directory: whether it is empty
 	facetsEnd
 
@@ -66,7 +66,7 @@ const (
 	onWay = facetPlace | facetParent
 )
 
-// hold is of the name in directory ino, if there is a name, and otherwise of facets of ino.
+// hold is on the name in directory ino if name is not empty, else on facets of ino.
 type hold struct {
 	ino       posix.Ino
 	name      string
@@ -74,7 +74,7 @@ type hold struct {
 	exclusive facet
 }
 
-// meets reports whether two commands cannot have both holds.
+// meets reports whether two commands cannot have h and other at the same time.
 func (h *hold) meets(other *hold) bool {
 	if h.ino != other.ino || h.name != other.name {
 		return false
@@ -82,7 +82,7 @@ func (h *hold) meets(other *hold) bool {
 	return h.name != "" || h.exclusive&(other.exclusive|other.shared) != 0 || h.shared&other.exclusive != 0
 }
 
-// holdSet has the holds of one command, or its wishes.
+// holdSet has the holds of one command, or the holds that it wishes to have.
 type holdSet []hold
 
 func (s *holdSet) name(dir posix.Ino, name string) {
@@ -104,7 +104,7 @@ func (s *holdSet) facets(ino posix.Ino, shared, exclusive facet) {
 	}
 }
 
-// meets reports whether some hold of s cannot be had beside h.
+// meets reports whether a hold of s is incompatible with h.
 func (s holdSet) meets(h *hold) bool {
 	return slices.ContainsFunc(s, func(own hold) bool { return own.meets(h) })
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// inode is an inode as stored. Size is: of a file its bytes, of a directory its
-// entries, of a symlink the bytes of its target.
+// inode is an inode as stored. Size is in bytes for a file, in entries for a directory, and in bytes of the
+// target for a symlink.
 type inode struct {
 	posix.Attr
-	names  uint64    // bytes of its xattrs' names as listed
+	names  uint64    // total bytes of the names of its xattrs, as ListXattr returns them
 	parent posix.Ino // of a directory; of "/" itself
-	cookie uint64    // of a directory: the last one given
+	cookie uint64    // of a directory: the highest cookie given so far
 	target string    // of a symlink
 }
 
@@ -28,7 +28,7 @@ func (n *inode) encode() []byte {
 	b = varint.AppendUint(b, n.Size)
 	b = varint.AppendUint(b, n.Bytes)
 	b = varint.AppendInt(b, int64(n.Ctime))
-	b = varint.AppendInt(b, int64(n.Mtime-n.Ctime)) // mostly 0; may wrap, and back
+	b = varint.AppendInt(b, int64(n.Mtime-n.Ctime)) // mostly 0; the difference may overflow, and the decoder overflows back
 	b = varint.AppendInt(b, int64(n.Atime-n.Ctime))
 	b = varint.AppendUint(b, n.names)
 	switch n.Mode.Type() {
@@ -62,9 +62,8 @@ func decodeInode(ino posix.Ino, b []byte) (inode, error) {
 	return n, nil
 }
 
-// inode reads an inode. It returns EREMOTE if this partition is the home of the inode and the inode has moved
-// to another one, EHELD if the inode is not made yet, and ESTALE for every other inode that is not here: its
-// home knows its place.
+// inode reads an inode. If it is not in this partition, the code is EREMOTE if this partition is its home and
+// has a forwarding, EHELD if the inode is not made yet, and ESTALE otherwise: then its home knows more.
 func (m *Machine) inode(ino posix.Ino) (inode, posix.Code) {
 	b := m.keys.Get(inodeKey(ino))
 	if b == nil {
@@ -81,7 +80,7 @@ func (m *Machine) inode(ino posix.Ino) (inode, posix.Code) {
 	return n, posix.OK
 }
 
-// directory reads an inode that an operation needs to be a directory with a name.
+// directory reads an inode for an operation that needs a directory with a name.
 func (m *Machine) directory(ino posix.Ino) (inode, posix.Code) {
 	n, code := m.inode(ino)
 	switch {
@@ -95,7 +94,7 @@ func (m *Machine) directory(ino posix.Ino) (inode, posix.Code) {
 	return n, posix.OK
 }
 
-// file reads an inode that an operation needs to be a regular file.
+// file reads an inode for an operation that needs a regular file.
 func (m *Machine) file(ino posix.Ino) (inode, posix.Code) {
 	n, code := m.inode(ino)
 	switch {
@@ -113,11 +112,11 @@ func (m *Machine) file(ino posix.Ino) (inode, posix.Code) {
 func (m *Machine) save(n *inode) { m.keys.Set(inodeKey(n.Ino), n.encode()) }
 
 // Times that no command sets explicitly merge: the result of two commands does not depend on their order, and
-// ctime never goes back. So commands that change one directory need not keep each other away. A command that
-// is older than the last change of the inode sets mtime only forward; so it does not undo the mtime that a
-// later command has set.
+// ctime never goes back. So commands that change the same directory need no exclusive hold. If a command is
+// older than the last change of the inode, it does not set mtime back, so it keeps an mtime that a later
+// command has set.
 
-// changed marks a change of the inode at t.
+// changed records a change of the inode at time t.
 func (n *inode) changed(t posix.Time) { n.Ctime = max(n.Ctime, t) }
 
 // modified records a change of the content of n at time t.
@@ -126,7 +125,7 @@ func (n *inode) modified(t posix.Time) {
 	n.changed(t)
 }
 
-// merged returns the new value of a time of n, which a command sets to t. old is its value before.
+// merged returns the new value of a time of n that a command sets to t. old is the value before.
 func (n *inode) merged(old, t posix.Time) posix.Time {
 	if t >= n.Ctime {
 		return t

@@ -28,7 +28,7 @@ func (s *scene) checkLink(c *Command) posix.Code {
 	return first(s.checkLinks(), c.enters(&s.to), c.mayLink(&s.moved.Attr))
 }
 
-// checkLinks checks that the inode of a link may have one more.
+// checkLinks checks that the inode of a link may get one more name.
 func (s *scene) checkLinks() posix.Code {
 	switch {
 	case s.moved.Mode.IsDir():
@@ -115,7 +115,7 @@ func (s *scene) checkTypeToRemove(c *Command) posix.Code {
 	return posix.OK
 }
 
-// applyRemove takes the name out of its directory, and a link from the inode.
+// applyRemove removes the name from its directory, and a link from the inode.
 func (m *Machine) applyRemove(c *Command, s *scene, counter uint64) Result {
 	if dir := &s.from.inode; s.from.in(m.cfg.Partition) {
 		m.removeEntry(dir, s.source)
@@ -126,8 +126,8 @@ func (m *Machine) applyRemove(c *Command, s *scene, counter uint64) Result {
 	return Result{Attr: s.moved.Attr}
 }
 
-// dropLink takes a link from n, all of them from a directory, and saves it if it is here. Without
-// links it becomes an orphan.
+// dropLink removes a link from n; all links if n is a directory. It saves n if n is in this partition. An
+// inode without links becomes an orphan.
 func (m *Machine) dropLink(n *sight, t posix.Time, counter uint64) {
 	n.Nlink--
 	if n.Mode.IsDir() {

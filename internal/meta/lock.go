@@ -10,25 +10,26 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// MaxFileLocks bounds the locks on one inode, of each of the two kinds: ENOLCK. Every update of them looks at
-// all.
+// MaxFileLocks bounds the locks on one inode, for each of the two kinds. Beyond it a lock gets ENOLCK. Each
+// update of locks reads all locks of the inode.
 const MaxFileLocks = 4096
 
-// FileLock is a lock on the bytes from Start to End, both included. Those of flock and those of fcntl do not
-// see each other; within a kind, locks of different owners that overlap are all shared, and those of one
-// owner do not overlap, nor touch if they are of one mode.
+// FileLock is a lock on the bytes from Start to End, both included. Locks of flock and locks of fcntl are
+// independent. Within a kind, overlapping locks of different owners are all shared. Locks of one owner do not
+// overlap, and do not touch if they have the same mode.
 //
-// Locks are state of the home partition of an inode, wherever the inode lives: that is where sessions hold
-// it open. They end with the session, or with the inode. A lock that others hold is refused; waiting for it
-// is the task of the client. Each lock has two keys, one to be found by inode and one by session. Both begin
+// Locks are state of the home partition of an inode, wherever the inode lives, because sessions hold it open
+// there. They end with the session, or with the inode. A lock that conflicts with another owner's is refused;
+// waiting is the task of the client. A lock is stored under two keys, to be found by inode and by session.
+// Both begin with 0x10, and numbers have 8 bytes:
 // with 0x10, and numbers have 8 bytes:
 //
 //	0 ino kind session owner start   end, exclusive, pid
 //	1 session ino kind owner start   nothing
 type FileLock struct {
 	Session uint64
-	Owner   uint64 // tells those of a session apart
-	PID     uint32 // the process that asked for it
+	Owner   uint64 // distinguishes the owners of a session
+	PID     uint32 // the process that requested the lock
 	Flock   bool   // flock's kind; otherwise fcntl's
 	Write   bool   // exclusive; otherwise shared
 	Start   uint64
@@ -40,11 +41,11 @@ const (
 	lockBySession byte = 1
 )
 
-// lastByte of a file that a lock can name: OFFSET_MAX of the kernel.
+// lastByte is the last byte of a file that a lock can cover: OFFSET_MAX of the kernel.
 const lastByte = math.MaxInt64
 
-// lockFile executes OpLock, as F_SETLK does: the range is set to the wanted mode, or to none, independently
-// of the mode that the owner held before.
+// lockFile executes OpLock with the semantics of F_SETLK: the range gets the wanted mode, or no lock,
+// whatever mode the owner had there before.
 func (m *Machine) lockFile(c *Command) Result {
 	want, code := m.wantedLock(c)
 	if code != posix.OK {
@@ -74,7 +75,7 @@ func (m *Machine) lockFile(c *Command) Result {
 	return Result{}
 }
 
-// fileLocked answers OpGetLock: Data is the first lock, by its start, that the wanted one must wait for.
+// fileLocked answers OpGetLock: Data has the first lock, by its start, that conflicts with the wanted one.
 func (m *Machine) fileLocked(c *Command) Result {
 	want, code := m.wantedLock(c)
 	if code == posix.OK && c.Flags&LockUnlock != 0 {
@@ -97,8 +98,8 @@ func (m *Machine) fileLocked(c *Command) Result {
 	return Result{Data: first.append(nil)}
 }
 
-// wantedLock gives the lock that a command asks for. A length of 0 means everything that follows, as in
-// fcntl.
+// wantedLock returns the lock that a command requests. As in fcntl, length 0 means all bytes from the offset
+// on.
 func (m *Machine) wantedLock(c *Command) (FileLock, posix.Code) {
 	l := lockOf(c)
 	if c.Ino.Partition() != m.cfg.Partition || c.Ino.Counter() == 0 || c.Ino.Counter() > m.state.last {
@@ -113,7 +114,7 @@ func (m *Machine) wantedLock(c *Command) (FileLock, posix.Code) {
 	return l, posix.OK
 }
 
-// lockOf returns the lock that a command names, with the range unchecked.
+// lockOf returns the lock that a command requests, without a check of the range.
 func lockOf(c *Command) FileLock {
 	l := FileLock{
 		Session: c.Session, Owner: c.Owner, PID: c.PID,
@@ -129,7 +130,7 @@ func lockOf(c *Command) FileLock {
 	return l
 }
 
-// LockTable is a copy of the locks on an inode, to judge many requests for locks.
+// LockTable is a copy of the locks on an inode, to check many requests for locks.
 type LockTable struct{ held []FileLock }
 
 // LocksOn returns the locks on an inode.
@@ -152,13 +153,13 @@ func (l *FileLock) sameOwner(other *FileLock) bool {
 	return l.Session == other.Session && l.Owner == other.Owner
 }
 
-// conflicts reports whether two owners cannot have l and other at a time.
+// conflicts reports whether different owners cannot have l and other at the same time.
 func (l *FileLock) conflicts(other *FileLock) bool {
 	return l.Start <= other.End && other.Start <= l.End && (l.Write || other.Write)
 }
 
-// setRange gives the locks that end and the locks that begin when an owner that holds own gets want, or gives
-// up the range of want.
+// setRange returns the locks that end and the locks that begin when an owner with the locks own gets the lock
+// want, or unlocks the range of want.
 func setRange(own []FileLock, want FileLock, unlock bool) (gone, made []FileLock) {
 	start, end := want.Start, want.End
 	for _, l := range own {
@@ -184,8 +185,8 @@ func setRange(own []FileLock, want FileLock, unlock bool) (gone, made []FileLock
 	return gone, made
 }
 
-// EndSession lets go of the locks of a client whose session ended. Like Apply, every replica must do it at
-// the same place of the order.
+// EndSession removes the locks of a client whose session has ended. Like Apply, all replicas call it at the
+// same place of the order.
 func (m *Machine) EndSession(session uint64) {
 	prefix := binary.BigEndian.AppendUint64([]byte{prefixLock, lockBySession}, session)
 	for key := range m.keys.Scan(prefix, keyAfter(prefix)) {
@@ -194,7 +195,7 @@ func (m *Machine) EndSession(session uint64) {
 	}
 }
 
-// endFileLocks lets go of all locks on an inode that is no more.
+// endFileLocks removes all locks on an inode that does not exist any more.
 func (m *Machine) endFileLocks(ino posix.Ino) {
 	prefix := binary.BigEndian.AppendUint64([]byte{prefixLock, lockByIno}, uint64(ino))
 	for key := range m.keys.Scan(prefix, keyAfter(prefix)) {
@@ -203,7 +204,7 @@ func (m *Machine) endFileLocks(ino posix.Ino) {
 	}
 }
 
-// fileLocks gives the locks of a kind on an inode: by session, owner and start.
+// fileLocks returns the locks of a kind on an inode, by session, owner and start.
 func (m *Machine) fileLocks(ino posix.Ino, flock bool) (locks []FileLock) {
 	prefix := append(binary.BigEndian.AppendUint64([]byte{prefixLock, lockByIno}, uint64(ino)), kindOf(flock))
 	for key, value := range m.keys.Scan(prefix, keyAfter(prefix)) {
@@ -237,7 +238,7 @@ func (m *Machine) deleteFileLock(ino posix.Ino, l *FileLock) {
 	m.keys.Delete(swapLockKey(key))
 }
 
-// lockKeyLength is that of both keys of a lock.
+// lockKeyLength is the length of both keys of a lock.
 const lockKeyLength = 2 + 8 + 1 + 8 + 8 + 8
 
 func lockKey(ino posix.Ino, l *FileLock) []byte {
@@ -249,7 +250,7 @@ func lockKey(ino posix.Ino, l *FileLock) []byte {
 	return binary.BigEndian.AppendUint64(k, l.Start)
 }
 
-// swapLockKey gives the other key of the same lock.
+// swapLockKey returns the other key of the same lock.
 func swapLockKey(key []byte) []byte {
 	k := append(make([]byte, 0, lockKeyLength), prefixLock, 1-key[1])
 	if key[1] == lockByIno {
@@ -269,7 +270,7 @@ func kindOf(set bool) uint8 {
 	return 0
 }
 
-// keyAfter is the first key behind all that begin with prefix, which is not all ones.
+// keyAfter returns the first key after all keys that begin with prefix. prefix must not consist of 0xff only.
 func keyAfter(prefix []byte) []byte {
 	k := append([]byte(nil), prefix...)
 	for i := len(k) - 1; ; i-- {
@@ -289,7 +290,7 @@ func (l *FileLock) append(b []byte) []byte {
 	return varint.AppendUint(b, l.End)
 }
 
-// DecodeFileLock reads the lock that OpGetLock gives.
+// DecodeFileLock decodes the lock in the answer to OpGetLock.
 func DecodeFileLock(b []byte) (FileLock, error) {
 	r := varint.NewReader(b)
 	l := FileLock{

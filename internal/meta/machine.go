@@ -7,67 +7,68 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// Config of a Machine. All replicas of a partition must be given the same.
+// Config is the configuration of a Machine. All replicas of a partition must have the same.
 type Config struct {
 	Partition uint16
 	Genesis   []Birth    // the entries of the root directory at birth, in this order
 	Time      posix.Time // of birth
 	Owner     posix.Cred // of the root directory
-	// Shards are the partitions of the region at birth, this one included, for new directories. It counts at
-	// birth only: a stored partition has its own (AddShards).
+	// Shards are the partitions of the region at birth, including this one, over which new directories
+	// spread. They are used at birth only; a stored partition has its own list (AddShards).
 	Shards []uint16
-	// Copy means that the keys have only a part of the tree (Adopt): an inode that is not among them may be
-	// in the partition.
+	// Copy means that keys contain only a part of the tree (Adopt): an inode that they lack may still be in
+	// the partition.
 	Copy bool
 }
 
-// Birth is a directory of another partition that the root directory names from the start.
+// Birth is an entry of the root directory of a new cluster that names the root directory of another
+// partition.
 type Birth struct {
 	Name string
-	Ino  posix.Ino // the root directory of a partition
+	Ino  posix.Ino // the root directory of the other partition
 }
 
-// Machine is the metadata of one partition. It has one owner, which is also the owner of its keys.
+// Machine is the metadata of one partition. It is not safe for concurrent use, and no other code may write
+// its keys.
 type Machine struct {
 	cfg   Config
 	keys  Keys
-	noted *noting // keys
+	noted *noting // keys, with a record of the changes
 	state state
-	saved state // as stored
+	saved state // the stored value of state
 
 	undecided register
-	posts     map[uint16]int    // in the outbox, by destination
+	posts     map[uint16]int    // number of posts in the outbox, by destination
 	reserved  map[uint64]uint64 // bits of reserved numbers, see perReservation
 	shards    []uint16          // empty: the region has one partition
 
-	now     posix.Time      // of the command that is being executed
-	chosen  posix.Ino       // the number of the inode that it makes; 0: a fresh one (ApplyNumbered)
-	dropped []posix.BlockID // by it, of other homes, which are to be told
+	now     posix.Time      // time of the command that is being executed
+	chosen  posix.Ino       // number for the inode that the command makes; 0: a fresh one (ApplyNumbered)
+	dropped []posix.BlockID // blocks of other homes that the command has dropped, of which the homes must be informed
 }
 
-// formatVersion of the keys.
+// formatVersion is the version of the format of the keys.
 const formatVersion = 4
 
-// FormatVersion is that version, for people.
+// FormatVersion is the version of the stored format, for 'globalfs version'.
 const FormatVersion = formatVersion
 
 // state has the counters of the partition.
 type state struct {
 	last   uint64 // counter of the newest inode
-	inodes uint64 // in use, orphans included
-	bytes  uint64 // held by their extents
+	inodes uint64 // number of inodes in use, including orphans
+	bytes  uint64 // bytes in the extents of these inodes
 
-	blocks       uint64     // in use that were written for this partition, wherever they are held
-	blockBytes   uint64     // of these
-	dropped      uint64     // blocks in the queue
-	droppedBytes uint64     // of those of them that were written for this partition
+	blocks       uint64     // number of blocks in use that were written for this partition, wherever they are held
+	blockBytes   uint64     // bytes of these blocks
+	dropped      uint64     // number of blocks in the queue
+	droppedBytes uint64     // bytes of the blocks in the queue that were written for this partition
 	queued       uint64     // place of the newest block in the queue
-	droppedAt    posix.Time // its time
+	droppedAt    posix.Time // time at which that block was dropped
 }
 
-// New opens the metadata in keys, and makes the root directory if there is none. It fails if keys hold
-// another partition's, or those of another version. After a Restore into keys, a new
-// Machine must be made.
+// New opens the metadata in keys. If keys are empty, it makes the root directory. It fails if keys belong to
+// another partition, or have another format. After the keys were replaced, a new Machine must be made.
 func New(keys Keys, cfg Config) (*Machine, error) {
 	noted := &noting{Keys: keys}
 	m := &Machine{cfg: cfg, keys: noted, noted: noted, undecided: newRegister(), posts: map[uint16]int{}, reserved: map[uint64]uint64{}}
@@ -152,8 +153,8 @@ func decodeState(b []byte) (partition uint16, s state, err error) {
 	return partition, s, nil
 }
 
-// Apply executes an update, which has been through DecodeCommand. counter numbers the updates
-// of the partition; an inode that loses its last link remembers it. An update that fails has changed nothing.
+// Apply executes an update, which DecodeCommand must have checked. counter is the number of the update in the
+// partition; an inode that loses its last link stores it. An update that fails has changed nothing.
 func (m *Machine) Apply(c *Command, counter uint64) Result {
 	if code := c.bind(); code != posix.OK {
 		return failed(code)
@@ -201,7 +202,7 @@ func (m *Machine) apply(c *Command, counter uint64) Result {
 	return failed(posix.EINVAL)
 }
 
-// Query answers a query. c is a result of DecodeCommand, which has checked it.
+// Query executes a query, which DecodeCommand must have checked.
 func (m *Machine) Query(c *Command) Result {
 	if code := c.bind(); code != posix.OK {
 		return failed(code)

@@ -6,7 +6,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// mknod makes an inode of any type with its first name, or opens the regular file that has it.
+// mknod makes an inode of any type with its first name, or opens the existing regular file of that name.
 func (m *Machine) mknod(c *Command) Result {
 	s := m.look(c)
 	n, code := s.checkMknod(c)
@@ -27,7 +27,7 @@ func (m *Machine) mknod(c *Command) Result {
 	return Result{Attr: n.Attr, Number: uint64(m.cfg.Partition), Dir: c.tells(&s)}
 }
 
-// tells gives the attributes of the directory of c after the change, if the client asks for them.
+// tells returns the attributes of the directory of c after the change, if the client requests them.
 func (c *Command) tells(s *scene) posix.Attr {
 	if c.Flags&TellDir == 0 {
 		return posix.Attr{}
@@ -35,7 +35,7 @@ func (c *Command) tells(s *scene) posix.Attr {
 	return s.from.Attr
 }
 
-// freshNumber gives a number that no inode ever had.
+// freshNumber returns a number that no inode ever had.
 func (m *Machine) freshNumber() posix.Ino {
 	m.state.last++
 	return posix.MakeIno(m.cfg.Partition, m.state.last)
@@ -55,8 +55,8 @@ func (m *Machine) born(n *inode) {
 	m.save(n)
 }
 
-// checkMknod gives the inode that c asks for, without its number, or the reason why c is refused. An existing
-// inode of this name may be opened.
+// checkMknod returns the inode that c requests, without its number, or the reason why c is refused. For an
+// existing inode of the name, the caller checks whether it may be opened.
 func (s *scene) checkMknod(c *Command) (inode, posix.Code) {
 	if code := s.from.finds(c, c.Name); code != posix.OK {
 		return inode{}, code
@@ -79,7 +79,7 @@ func (s *scene) checkMknod(c *Command) (inode, posix.Code) {
 	return n, c.mayMake(&n.Attr)
 }
 
-// newInode is the inode that c asks for, without its number.
+// newInode returns the inode that c requests, without its number.
 func newInode(c *Command, dir *inode) (inode, posix.Code) {
 	n := inode{Attr: posix.Attr{
 		Mode: c.Mode & (posix.TypeMask | posix.PermMask), Nlink: 1, UID: c.Cred.UID, GID: c.Cred.GID,
@@ -119,7 +119,7 @@ func checkTarget(target string) posix.Code {
 	return posix.OK
 }
 
-// checkOpen says whether a mknod of wanted may open e, which has the name already.
+// checkOpen returns whether a mknod of wanted may open e, which has the name already.
 func checkOpen(c *Command, wanted *inode, e *entry) posix.Code {
 	switch {
 	case c.Flags&Exclusive != 0 || !wanted.Mode.IsRegular():
@@ -132,8 +132,8 @@ func checkOpen(c *Command, wanted *inode, e *entry) posix.Code {
 	return posix.OK
 }
 
-// open answers a mknod where e has the name already. A file in another partition the client must open there,
-// and cut.
+// open answers a mknod whose name is the existing entry e. The client itself must open, and truncate, a file
+// in another partition.
 func (m *Machine) open(c *Command, e *entry) Result {
 	n := m.see(e.ino, e)
 	switch n.code {

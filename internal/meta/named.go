@@ -6,15 +6,15 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// A bound client shows a ticket for each inode that its command names, and gets a ticket for each further
-// inode that the answer names. Both sides list these inodes by the functions below, so the messages do not
-// repeat the numbers. The order of the lists is part of the protocol: it never changes.
+// A bound client shows a ticket for each inode that its command names, and gets a ticket for each new inode
+// in the answer. Both sides list these inodes with the functions below, so that messages need not repeat the
+// numbers. The order of the lists is part of the protocol and is stable.
 
-// NeedsTicket reports whether a bound client needs a ticket to name an inode. The roots of partitions need
-// none: their numbers are known to everybody.
+// NeedsTicket reports whether a bound client needs a ticket to name an inode. Roots of partitions need none,
+// because their numbers are public.
 func NeedsTicket(ino posix.Ino) bool { return ino != 0 && ino.Counter() != posix.Root.Counter() }
 
-// Named returns the inodes that c names and that need a ticket. An inode may appear more than once.
+// Named returns the inodes in c that need a ticket. An inode may appear more than once.
 func (c *Command) Named() (all []posix.Ino) {
 	if c.Op == OpStatFS || c.Op == OpTasks { // about no inode: Ino is not used, or is a place in a list
 		return nil

@@ -6,15 +6,15 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// Orphan is an inode without a name: the clients that hold it open can still read and write it, until it is
-// reaped. Its home knows these clients. If the orphan lives elsewhere, its home has a record of it too.
-// OpGone tells the home, and OpReleased is the home's answer.
+// Orphan is an inode without a name. Clients that hold it open can read and write it until it is reaped. The
+// home of the orphan knows these clients. If the orphan lives elsewhere, its home has a record of it, too:
+// OpGone informs the home, and the home later answers with OpReleased.
 type Orphan struct {
 	Ino     posix.Ino
-	Counter uint64 // of the update that took the last name, or told of it
+	Counter uint64 // number of the update that removed the last name, or that informed the home
 }
 
-// addOrphan notes that an inode that is here has lost its last name.
+// addOrphan records that an inode of this partition has lost its last name.
 func (m *Machine) addOrphan(ino posix.Ino, counter uint64) {
 	m.recordOrphan(ino, counter)
 	if home := ino.Partition(); home != m.cfg.Partition {
@@ -26,8 +26,8 @@ func (m *Machine) recordOrphan(ino posix.Ino, counter uint64) {
 	m.keys.Set(orphanKey(ino), varint.AppendUint(nil, counter))
 }
 
-// Orphans gives at most limit orphans that have their home here, wherever they live, with numbers above
-// after, in their order.
+// Orphans returns at most limit orphans with their home in this partition, wherever they live, with numbers
+// above after, ascending.
 func (m *Machine) Orphans(after posix.Ino, limit int) []Orphan {
 	var found []Orphan
 	first, end := posix.MakeIno(m.cfg.Partition, 0), posix.MakeIno(m.cfg.Partition, 1<<posix.CounterBits-1)
@@ -46,9 +46,9 @@ func (m *Machine) Orphans(after posix.Ino, limit int) []Orphan {
 	return found
 }
 
-// Reap lets an orphan go for good: its blocks are dropped, here or by a post where it lives. It does nothing
-// if ino is none. Like Apply, every replica must do it at the same place of the order, and with the same
-// time.
+// Reap removes an orphan and drops its blocks; if it lives in another partition, a post does that there. It
+// does nothing if ino is no orphan. Like Apply, all replicas call it at the same place of the order with the
+// same time.
 func (m *Machine) Reap(ino posix.Ino, now posix.Time) {
 	if ino.Partition() != m.cfg.Partition || m.keys.Get(orphanKey(ino)) == nil || m.undecided.speaks(ino) {
 		return
@@ -65,7 +65,7 @@ func (m *Machine) Reap(ino posix.Ino, now posix.Time) {
 	n, code := m.inode(ino)
 	switch {
 	case code != posix.OK:
-		m.keys.Delete(orphanKey(ino)) // told of twice, the second time after it was reaped
+		m.keys.Delete(orphanKey(ino)) // the home was informed twice, the second time after the orphan was reaped
 	case n.Nlink == 0:
 		m.endFileLocks(ino)
 		m.destroy(&n)

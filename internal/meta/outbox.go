@@ -11,10 +11,10 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// A post tells another partition to do something that cannot fail. It is stored together with its cause, and
-// stays in the outbox until the other partition has acknowledged it. Posts to one partition have the numbers
-// 1, 2, 3 and so on, and are executed there in this order, each once: that partition stores which one was the
-// last. So a post may be sent as often as one likes.
+// A post is a message to another partition to do something that cannot fail. It is stored in the same batch
+// as the change that causes it, and stays in the outbox until the other partition has acknowledged it. The
+// posts to one partition have the numbers 1, 2, 3 and so on. That partition executes them in this order, each
+// once, because it stores the number of the last executed one. So posts may be sent repeatedly.
 
 // Post is a post in the outbox.
 type Post struct {
@@ -35,7 +35,7 @@ func (m *Machine) post(to uint16, c *Command) {
 	m.setPeer(to, &p)
 }
 
-// postBy is post for a caller that stores p.
+// postBy is post for a caller that stores p itself.
 func (m *Machine) postBy(to uint16, p *peer, c *Command) {
 	p.posted++
 	m.posts[to]++
@@ -52,16 +52,16 @@ func decodePost(key, value []byte) (Post, error) {
 	return p, err
 }
 
-// Destinations gives the partitions that have not acknowledged all posts to them, in their order.
+// Destinations returns the partitions that have not acknowledged all posts to them, ascending.
 func (m *Machine) Destinations() []uint16 {
 	if len(m.posts) == 0 {
-		return nil // mostly: it is asked for all the time
+		return nil // the usual case, on each step
 	}
 	return slices.Sorted(maps.Keys(m.posts))
 }
 
-// Outbox gives the oldest posts to a partition that it has not acknowledged, at most limit, in their order
-// and without gaps.
+// Outbox returns the oldest posts to a partition that it has not acknowledged: at most limit, in order,
+// without gaps.
 func (m *Machine) Outbox(to uint16, limit int) (posts []Post) {
 	if m.posts[to] == 0 {
 		return nil
@@ -78,10 +78,10 @@ func (m *Machine) Outbox(to uint16, limit int) (posts []Post) {
 	return posts
 }
 
-// LastPost gives the number of the newest post to a partition.
+// LastPost returns the number of the newest post to a partition.
 func (m *Machine) LastPost(to uint16) uint64 { return m.peer(to).posted }
 
-// Posted deletes the posts to a partition up to a number: it has executed them.
+// Posted deletes the posts to a partition up to a number, because the partition has executed them.
 func (m *Machine) Posted(to uint16, upTo uint64) {
 	if m.posts[to] == 0 {
 		return
@@ -103,10 +103,9 @@ func (m *Machine) countPosts() {
 	}
 }
 
-// ExecutePosts executes posts of another partition, with the numbers first, first+1 and so on, at time now
-// and with a counter as of Apply. It skips posts that were executed before. If a post before first was not
-// executed it executes none. It gives the number of the last post of that partition that was executed, for
-// the acknowledgement.
+// ExecutePosts executes posts of another partition, with the numbers first, first+1 and so on, at time now;
+// counter is that of Apply. It skips posts that were executed before. It executes none if a post before first
+// is missing. It returns the number of the last executed post of that partition, to be acknowledged.
 func (m *Machine) ExecutePosts(from uint16, first uint64, posts []Command, now posix.Time, counter uint64) (upTo uint64) {
 	done := m.peer(from).executed
 	if from == m.cfg.Partition || first > done+1 {
@@ -117,7 +116,7 @@ func (m *Machine) ExecutePosts(from uint16, first uint64, posts []Command, now p
 			c := posts[i]
 			c.Time, m.now = now, now
 			m.executePost(from, &c, counter)
-			p := m.peer(from) // the post may have caused others
+			p := m.peer(from) // the post may have caused further posts
 			p.executed, done = number, number
 			m.setPeer(from, &p)
 		}
@@ -126,11 +125,10 @@ func (m *Machine) ExecutePosts(from uint16, first uint64, posts []Command, now p
 	return done
 }
 
-// PostsExecuted returns the number of the last post of another partition that was executed; 0 if none was.
+// PostsExecuted returns the number of the last executed post of another partition; 0: none.
 func (m *Machine) PostsExecuted(from uint16) uint64 { return m.peer(from).executed }
 
-// executePost executes one post. One that is none comes from a partition of another version: it has no
-// effect.
+// executePost executes one post. If c is no post, it comes from another version and has no effect.
 func (m *Machine) executePost(from uint16, c *Command, counter uint64) {
 	switch c.Op {
 	case OpGone:
@@ -148,8 +146,8 @@ func (m *Machine) executePost(from uint16, c *Command, counter uint64) {
 	}
 }
 
-// gone executes OpGone at the home of an inode. It may come before the home has decided the command that took
-// the inode to where it lost its last name.
+// gone executes OpGone at the home of an inode. It may be executed before the home has decided the command
+// that moved the inode to the partition in which it lost its last name.
 func (m *Machine) gone(c *Command, counter uint64) {
 	ino := c.Child
 	if ino.Partition() != m.cfg.Partition || c.Target == m.cfg.Partition {
@@ -161,8 +159,8 @@ func (m *Machine) gone(c *Command, counter uint64) {
 	}
 }
 
-// released executes OpReleased where an inode is that its home has let go. One that has a name again is left
-// alone.
+// released executes OpReleased in the partition of an inode whose home has released it. An inode that has a
+// name again is kept.
 func (m *Machine) released(c *Command) {
 	if n, code := m.inode(c.Child); code == posix.OK && n.Nlink == 0 && n.Ino.Partition() != m.cfg.Partition {
 		m.destroy(&n)

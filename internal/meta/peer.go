@@ -10,15 +10,15 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// peer is the exchange of this partition with another one.
+// peer is the exchange of posts and numbers with another partition.
 type peer struct {
-	posted    uint64 // number of the newest post to it
-	executed  uint64 // number of its newest post that was executed here
-	pool      []span // its numbers for inodes that this partition names
-	refilling bool   // for more of them, by a post that it has not answered
+	posted    uint64 // number of the newest post to the other partition
+	executed  uint64 // number of its last post that was executed here
+	pool      []span // its numbers that this partition may give to new inodes
+	refilling bool   // a request for more numbers is not answered yet
 }
 
-// span is numbers of inodes that follow each other.
+// span is a range of successive inode numbers.
 type span struct {
 	first posix.Ino
 	count uint64
@@ -30,7 +30,7 @@ func peerKey(partition uint16) []byte {
 	return binary.BigEndian.AppendUint16([]byte{prefixPeer}, partition)
 }
 
-// partitionOf reads the partition out of the key of a peer or a post.
+// partitionOf returns the partition in the key of a peer or a post.
 func partitionOf(key []byte) uint16 { return binary.BigEndian.Uint16(key[1:]) }
 
 // peer reads the exchange with another partition.
@@ -68,7 +68,7 @@ func decodePeer(b []byte) (p peer, err error) {
 	return p, r.Done()
 }
 
-// left counts the numbers of the pool.
+// left returns the count of numbers in the pool.
 func (p *peer) left() (count uint64) {
 	for _, s := range p.pool {
 		count += s.count
@@ -76,7 +76,7 @@ func (p *peer) left() (count uint64) {
 	return count
 }
 
-// take gives a number of the pool, 0 if there is none.
+// take takes a number out of the pool; 0: the pool is empty.
 func (p *peer) take() posix.Ino {
 	if len(p.pool) == 0 {
 		return 0

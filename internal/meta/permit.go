@@ -6,11 +6,11 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// The permissions of a client that has an Authority: see "Permissions" in the package comment. Without an
-// Authority all of these functions allow everything.
+// Permissions of a client with an Authority; see "Permissions" in the package comment. Without an Authority,
+// all these functions allow everything.
 
-// bind makes c a command of a user for which its client may speak. EPERM: there is no such user, or no bound
-// client may give the command. All parties of a command come to the same.
+// bind makes c a command of a user for which its client may act. It returns EPERM if there is no such user,
+// or if no client with an Authority may send the command. All parties of a command get the same result.
 func (c *Command) bind() posix.Code {
 	if c.Authority == nil {
 		return posix.OK
@@ -26,13 +26,13 @@ func (c *Command) bind() posix.Code {
 	case OpWrite, OpFallocate, OpLock, OpTask:
 	case OpLookup, OpGetAttr, OpReadlink, OpReadDir, OpGetXattr, OpListXattr, OpExtents, OpStatFS, OpRule, OpTasks, OpGetLock, OpChain:
 	default:
-		return posix.EPERM // it is about more than an inode and its names
+		return posix.EPERM // the command concerns more than an inode and its names
 	}
-	c.Cred = posix.Nobody() // the user does not matter: a kernel writes pages back in nobody's name
+	c.Cred = posix.Nobody() // the user does not matter: a kernel writes pages back as nobody
 	return posix.OK
 }
 
-// may checks that the user of the command has all of the permissions want for n.
+// may checks that the user of the command has all the permissions want for n.
 func (c *Command) may(n *posix.Attr, want posix.Access) posix.Code {
 	if c.Authority == nil || c.Authority.May(c.Cred, n, want) {
 		return posix.OK
@@ -40,7 +40,7 @@ func (c *Command) may(n *posix.Attr, want posix.Access) posix.Code {
 	return posix.EACCES
 }
 
-// admits checks that somebody of the machine that asks may have one of the accesses to n.
+// admits checks that any user of the client's machine has one of the permissions for n.
 func (c *Command) admits(n *posix.Attr, oneOf ...posix.Access) posix.Code {
 	if c.Authority == nil {
 		return posix.OK
@@ -65,11 +65,11 @@ func (c *Command) owns(n *posix.Attr) posix.Code {
 // read a file to execute it.
 func (c *Command) mayRead(n *posix.Attr) posix.Code { return c.admits(n, posix.Read, posix.Execute) }
 
-// mayWrite is of the content of a file.
+// mayWrite checks that the content of a file may be written.
 func (c *Command) mayWrite(n *posix.Attr) posix.Code { return c.admits(n, posix.Write) }
 
-// mayLock is of a file that is open for something. Locks are at the home of an inode: of one that lives
-// elsewhere its owner is not known there, and it may be locked.
+// mayLock checks that a file may be locked, which needs any access to it. The home of an inode that lives
+// elsewhere does not know its owner, and permits the lock.
 func (m *Machine) mayLock(c *Command) posix.Code {
 	if c.Authority == nil || c.Flags&LockUnlock != 0 {
 		return posix.OK
@@ -81,8 +81,8 @@ func (m *Machine) mayLock(c *Command) posix.Code {
 	return c.admits(&n.Attr, posix.Read, posix.Write, posix.Execute)
 }
 
-// ownsRow reports whether the machine that asks may know of a directory in a table: whether it is here and
-// one of its users owns it.
+// ownsRow reports whether the client may see a directory in a table: the directory is in this partition, and
+// one of the client's users owns it.
 func (m *Machine) ownsRow(dir posix.Ino, c *Command) bool {
 	if c.Authority == nil {
 		return true
@@ -96,7 +96,7 @@ const entering = posix.Write | posix.Execute // the permissions to change the na
 // enters checks that the user of the command may change the names in a directory.
 func (c *Command) enters(dir *sight) posix.Code { return c.may(&dir.Attr, entering) }
 
-// mayTake checks that n may lose its name in dir.
+// mayTake checks that the user may remove the name of n from dir.
 func (c *Command) mayTake(dir, n *posix.Attr) posix.Code {
 	if c.Authority == nil || c.Authority.MayTake(c.Cred, dir, n) {
 		return posix.OK
@@ -104,8 +104,8 @@ func (c *Command) mayTake(dir, n *posix.Attr) posix.Code {
 	return posix.EPERM
 }
 
-// mayLink refuses a name for an inode that the user could not have changed or held open anyway, as Linux does
-// with fs.protected_hardlinks: a command says the number of an inode, so the directories on a path do not
+// mayLink refuses a new name for an inode that the user could not change or open otherwise, as Linux does
+// with fs.protected_hardlinks. A command names the number of the inode, so the directories on a path do not
 // protect it.
 func (c *Command) mayLink(n *posix.Attr) posix.Code {
 	const groupExec = 0o010
@@ -116,8 +116,7 @@ func (c *Command) mayLink(n *posix.Attr) posix.Code {
 	return posix.EPERM
 }
 
-// mayMake refuses to make a device, and takes from n a set-group-id bit for a group in which its owner is
-// not.
+// mayMake refuses a new device. It clears the set-group-id bit of n if the owner is not in the group.
 func (c *Command) mayMake(n *posix.Attr) posix.Code {
 	if c.Authority == nil {
 		return posix.OK
@@ -126,7 +125,7 @@ func (c *Command) mayMake(n *posix.Attr) posix.Code {
 	case posix.TypeBlock:
 		return posix.EPERM
 	case posix.TypeChar:
-		if n.Rdev != 0 { // 0 is a whiteout, which everybody may make
+		if n.Rdev != 0 { // device 0 is a whiteout, which every user may make
 			return posix.EPERM
 		}
 	}
@@ -136,15 +135,15 @@ func (c *Command) mayMake(n *posix.Attr) posix.Code {
 	return posix.OK
 }
 
-// checkMoves checks the permissions that a rename needs beside those for its two directories. A directory
-// that gets another parent is changed.
+// checkMoves checks the permissions that a rename needs in addition to those for both directories. If a
+// directory gets another parent, the directory itself is changed.
 func (c *Command) checkMoves(s *scene) posix.Code {
 	if c.Authority == nil {
 		return posix.OK
 	}
 	for _, x := range []struct{ dir, n *sight }{{&s.from, &s.moved}, {&s.to, &s.replaced}} {
 		if x.n.code != posix.OK {
-			continue // there is none to replace
+			continue // no inode is replaced
 		}
 		if code := c.mayTake(&x.dir.Attr, &x.n.Attr); code != posix.OK {
 			return code
@@ -167,7 +166,7 @@ const (
 	setAll     = SetMode | SetUID | SetGID | setContent | setNow | setTimes
 )
 
-// setsContent reports whether a SetAttr makes only changes that a write to an open file may bring along.
+// setsContent reports whether a SetAttr makes only changes that a write to an open file may cause.
 func (c *Command) setsContent() bool {
 	with := uint32(0)
 	if c.Set&SetSize != 0 {
@@ -176,8 +175,8 @@ func (c *Command) setsContent() bool {
 	return c.Set&setContent != 0 && c.Set&^(setContent|with) == 0
 }
 
-// maySet refuses a SetAttr of n that is not allowed, and takes out of it the changes that have no effect for
-// users without the permission to make them.
+// maySet refuses a SetAttr of n that is not allowed. It removes changes that Linux ignores for users without
+// the permission.
 func (c *Command) maySet(n *posix.Attr) posix.Code {
 	a := c.Authority
 	if a == nil || c.Set == 0 {
@@ -208,8 +207,8 @@ func (c *Command) maySet(n *posix.Attr) posix.Code {
 	return posix.OK
 }
 
-// takesSetID takes the set-id bits from a file after a change of its content: the owner has given the bits to
-// the unchanged program.
+// takesSetID clears the set-id bits of a file after a change of its content: the owner has set them for the
+// program before the change.
 func (c *Command) takesSetID(n *inode) {
 	if c.Authority != nil {
 		n.killSetID()
@@ -219,12 +218,13 @@ func (c *Command) takesSetID(n *inode) {
 // userXattr is the prefix of the names of xattrs that belong to users.
 const userXattr = "user."
 
-// seesXattr reports whether there is an xattr of this name, as far as the client is concerned.
+// seesXattr reports whether the client may learn that an xattr of this name exists.
 func (c *Command) seesXattr(name string) bool {
 	return c.Authority == nil || strings.HasPrefix(name, userXattr)
 }
 
-// maySetXattr checks a change of an xattr of n. Only files and directories can have some of users.
+// maySetXattr checks a change of an xattr of n. Only files and directories can have xattrs in the namespace
+// user.
 func (c *Command) maySetXattr(n *posix.Attr) posix.Code {
 	switch {
 	case c.Authority == nil:
@@ -236,7 +236,7 @@ func (c *Command) maySetXattr(n *posix.Attr) posix.Code {
 	return c.may(n, posix.Write)
 }
 
-// mayGetXattr checks a look at an xattr of n.
+// mayGetXattr checks a read of an xattr of n.
 func (c *Command) mayGetXattr(n *posix.Attr) posix.Code {
 	if !c.seesXattr(c.Name) {
 		return posix.ENODATA

@@ -10,9 +10,9 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// The rule of a directory is stored beside the directory and moves with it, because a command that makes a
-// child needs it. Partition 0 has a second copy of all rules, with the partitions where the directories were
-// to be: this is the table that an operator reads.
+// The rule of a directory is stored beside the directory and moves with it, because a command that makes an
+// entry needs it. Partition 0 has a second copy of all rules, each with the partition to which its directory
+// was to be moved. This is the table that operators read.
 
 // Limits of a Rule.
 const (
@@ -20,19 +20,19 @@ const (
 	MaxRegion = 255 // bytes of a region's name
 )
 
-// MaxRows bounds the number of rows that one OpRules or OpTasks gives.
+// MaxRows bounds the rows in the answer to one OpRules or OpTasks.
 const MaxRows = 256
 
-// tablePartition holds the table of placements.
+// tablePartition is the partition with the table of placements.
 const tablePartition = 0
 
 func ruleKey(ino posix.Ino) []byte      { return numberKey(prefixRule, uint64(ino)) }
 func placementKey(ino posix.Ino) []byte { return numberKey(prefixPlacement, uint64(ino)) }
 
-// IsZero reports whether r says nothing, which is how a rule is removed.
+// IsZero reports whether r is empty. An empty rule removes the rule of a directory.
 func (r *Rule) IsZero() bool { return len(r.Spread) == 0 && r.Region == "" }
 
-// check refuses a rule that nobody can follow.
+// check refuses a rule that cannot be followed.
 func (r *Rule) check() posix.Code {
 	if len(r.Spread) > MaxSpread || len(r.Region) > MaxRegion || !utf8.ValidString(r.Region) {
 		return posix.EINVAL
@@ -50,7 +50,7 @@ func (r *Rule) check() posix.Code {
 	return posix.OK
 }
 
-// rule gives the rule of a directory, if it has one.
+// rule returns the rule of a directory, if it has one.
 func (m *Machine) rule(dir posix.Ino) (Rule, bool) {
 	b := m.keys.Get(ruleKey(dir))
 	if b == nil {
@@ -61,7 +61,7 @@ func (m *Machine) rule(dir posix.Ino) (Rule, bool) {
 	return r, true
 }
 
-// setRule stores the rule of a directory; one that says nothing removes it.
+// setRule stores the rule of a directory; an empty rule removes it.
 func (m *Machine) setRule(dir posix.Ino, r *Rule) {
 	if r.IsZero() {
 		m.keys.Delete(ruleKey(dir))
@@ -70,7 +70,7 @@ func (m *Machine) setRule(dir posix.Ino, r *Rule) {
 	m.keys.Set(ruleKey(dir), r.Append(nil))
 }
 
-// wantedRule reads the rule that an OpPlace brings. No data is a rule that says nothing.
+// wantedRule decodes the rule in an OpPlace. No data means an empty rule.
 func (c *Command) wantedRule() (Rule, posix.Code) {
 	if len(c.Data) == 0 {
 		return Rule{}, posix.OK
@@ -82,7 +82,7 @@ func (c *Command) wantedRule() (Rule, posix.Code) {
 	return r, r.check()
 }
 
-// place executes an OpPlace of a directory in the partition that has the table.
+// place executes an OpPlace whose directory and the table are both in this partition.
 func (m *Machine) place(c *Command) Result {
 	s := m.look(c)
 	switch code := s.checkPlace(c); {
@@ -96,7 +96,7 @@ func (m *Machine) place(c *Command) Result {
 	return Result{Attr: s.from.Attr}
 }
 
-// placeHere stores the rule of c, which passed checkPlace, beside the directory.
+// placeHere stores the rule of c beside the directory. checkPlace has accepted c.
 func (m *Machine) placeHere(c *Command) {
 	r, code := c.wantedRule()
 	invariant.Check(code == posix.OK, "rule of %d: %v", c.Ino, code)
@@ -105,14 +105,14 @@ func (m *Machine) placeHere(c *Command) {
 	if c.Flags&PlaceMove == 0 {
 		return
 	}
-	// A directory that is to stay has something to move only if it was on its way elsewhere: the inodes that
-	// have gone ahead must come back.
+	// If the directory stays here, there is something to move only if it was being moved elsewhere before:
+	// the inodes that were moved already must come back.
 	if _, underway := m.task(c.Ino); underway || c.Target != m.cfg.Partition {
 		m.addTask(c.Ino, c.Target)
 	}
 }
 
-// placeTable stores the rule of c, which passed checkPlace at its directory, in the table.
+// placeTable stores the rule of c in the table. checkPlace has accepted c at the partition of the directory.
 func (m *Machine) placeTable(c *Command) {
 	r, code := c.wantedRule()
 	invariant.Check(code == posix.OK, "rule of %d: %v", c.Ino, code)
@@ -141,7 +141,7 @@ func (m *Machine) ruleOf(c *Command) Result {
 	return Result{Attr: n.Attr, Data: r.Append(nil)}
 }
 
-// rules gives a page of the table.
+// rules returns a page of the table.
 func (m *Machine) rules(c *Command) Result {
 	var page []Placement
 	for key, value := range m.rowsAfter(prefixPlacement, c) {

@@ -7,8 +7,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// MaxEntries bounds the number of entries that one ReadDir gives. The end of a directory is an answer without
-// entries.
+// MaxEntries bounds the entries in the answer to one ReadDir. An answer without entries marks the end of the
+// directory.
 const MaxEntries = 4096
 
 func (m *Machine) lookup(c *Command) Result {
@@ -35,8 +35,8 @@ func (m *Machine) lookup(c *Command) Result {
 	return Result{Attr: a, Number: uint64(at)}
 }
 
-// attrOf gives the attributes of the inode that an entry names, as far as they are here, and the partition of
-// the inode.
+// attrOf returns the attributes of the inode of an entry, as far as they are in this partition, and the
+// partition of the inode.
 func (m *Machine) attrOf(e *entry) (posix.Attr, uint16, posix.Code) {
 	n := m.see(e.ino, e)
 	if n.code == posix.EREMOTE || n.code == posix.EHELD {

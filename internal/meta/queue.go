@@ -9,30 +9,30 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// The queue of dropped blocks has an entry for each block that nothing holds any more, in the order in which
-// they were dropped, with the time at which each was dropped. Times do not fall along the queue, even if the
+// The queue of dropped blocks has an entry for each block whose last reference has ended, in the order in
+// which they were dropped, with the time of each drop. Times never descend along the queue, even if the
 // clocks of proposers differ. A collector deletes the blocks that have waited long enough, and then reports
-// them by OpCollected. An entry never becomes untrue: so an old answer to OpQueue does no harm, and a
-// collector that stops in between begins again.
+// them by OpCollected. A queued block stays garbage for ever, so an old answer to OpQueue does no harm, and a
+// collector that was interrupted begins again.
 
 // Dropped is a block in the queue.
 type Dropped struct {
-	Place  uint64 // in the queue, from 1 on: later ones are higher
+	Place  uint64 // position in the queue, ascending from 1
 	ID     posix.BlockID
 	Time   posix.Time // when it was dropped
-	Length uint64     // bytes; 0 in another partition than its home, which counts them
+	Length uint64     // bytes; 0 in other partitions than the home
 }
 
-// BlockUsage counts the blocks that were written for a partition, wherever they are held. The counts of its
-// queue include other blocks, too.
+// BlockUsage counts the blocks that were written for a partition, wherever they are held. Dropped also counts
+// queued blocks of other homes.
 type BlockUsage struct {
 	Blocks       uint64 // in use
 	Bytes        uint64 // of these
-	Dropped      uint64 // in the queue
-	DroppedBytes uint64 // of these: of those that were written for it
+	Dropped      uint64 // blocks in the queue
+	DroppedBytes uint64 // bytes of the queued blocks that were written for this partition
 }
 
-// enqueue puts a block into the queue.
+// enqueue appends a block to the queue.
 func (m *Machine) enqueue(id posix.BlockID, k blockRecord) {
 	s := &m.state
 	s.queued++
@@ -51,8 +51,8 @@ func decodeQueued(b []byte) (id posix.BlockID, at posix.Time, err error) {
 	return id, at, r.Done()
 }
 
-// collected executes OpCollected: blocks that were deleted are forgotten. Blocks that are not in the queue
-// are left alone.
+// collected executes OpCollected: it removes the records of deleted blocks. It ignores blocks that are not
+// queued.
 func (m *Machine) collected(c *Command) Result {
 	var r Result
 	for _, b := range c.Blocks {
@@ -108,8 +108,8 @@ func DecodeQueue(b []byte) (u BlockUsage, page []Dropped, err error) {
 	return u, page, nil
 }
 
-// unknown answers OpGarbage as far as the metadata can: a byte for each block, 1 for a block that was written
-// for this partition and has no record.
+// unknown answers OpGarbage as far as the metadata can: one byte for each block, 1 for a block whose home is
+// this partition and that has no record.
 func (m *Machine) unknown(c *Command) Result {
 	r := Result{Data: make([]byte, len(c.Blocks))}
 	for i, b := range c.Blocks {
@@ -120,7 +120,7 @@ func (m *Machine) unknown(c *Command) Result {
 	return r
 }
 
-// DecodeGarbage decodes the Result.Data of OpGarbage for so many blocks.
+// DecodeGarbage decodes the Result.Data of OpGarbage for count blocks.
 func DecodeGarbage(b []byte, count int) ([]bool, error) {
 	if len(b) != count || len(bytes.Trim(b, "\x00\x01")) > 0 {
 		return nil, fmt.Errorf("garbage among %d blocks: %x: %w", count, b, varint.ErrMalformed)

@@ -42,9 +42,9 @@ import (
 // and J5 give each inode the links that its names demand, and the derived keys are functions of all that. The
 // caller checks the result with Check and CheckAll.
 
-// Reconcile changes the states of all partitions to those of one sound tree: stores[i] has partition i, and
-// short[i] reports whether its last entries may be missing. No command of several partitions may be
-// undecided. It returns the changes that a user can see. The caller commits the stores.
+// Reconcile changes the states of all partitions to those of one sound tree. stores[i] has partition i, and
+// short[i] reports whether it may lack its last entries. No command of several partitions may be undecided.
+// It returns the changes that users can see. The caller commits the stores.
 func Reconcile(stores []Keys, short []bool, now posix.Time) (changes []string, err error) {
 	r := &reconciler{short: short, now: now, inodes: map[posix.Ino]*standing{}, found: map[uint16]*standing{}}
 	r.newest = make([]uint64, len(stores))
@@ -87,16 +87,16 @@ type reconciler struct {
 	inodes   map[posix.Ino]*standing
 	order    []posix.Ino          // the numbers of inodes, ascending
 	found    map[uint16]*standing // lost+found of each partition that needs one
-	newest   []uint64             // the highest counter of an inode of each home that any state names
+	newest   []uint64             // for each home, the highest counter of an inode that any state names
 	changes  []change
 }
 
-// standing is an inode in its partition, with all names for it.
+// standing is an inode in its partition, with all names of it.
 type standing struct {
 	inode
 	partition uint16
 	names     []*naming
-	entries   uint64 // names in it
+	entries   uint64 // number of names in it
 	subdirs   uint64
 	rooted    bool
 }
@@ -108,7 +108,7 @@ type naming struct {
 	partition uint16
 }
 
-// change is a change that a user can see. Its path is resolved at the end.
+// change is a change that users can see. Its path is found at the end.
 type change struct {
 	dir    posix.Ino
 	name   string
@@ -148,7 +148,7 @@ func (r *reconciler) path(dir posix.Ino, name string) string {
 // maxDepth bounds the names of a path in a report.
 const maxDepth = 4096
 
-// endPosts makes the inodes of the posts that are not executed, and ends all posts. The other posts are about
+// endPosts executes the undelivered posts that make inodes, and removes all other posts, which concern only
 // derived keys.
 func (r *reconciler) endPosts() {
 	for p, m := range r.machines {
@@ -208,7 +208,7 @@ func (r *reconciler) readInodes() error {
 	return nil
 }
 
-// saw notes that a state names an inode, so that its number is not given again.
+// saw records that a state names an inode, so that its number is not used again.
 func (r *reconciler) saw(ino posix.Ino) {
 	if home := int(ino.Partition()); home < len(r.newest) {
 		r.newest[home] = max(r.newest[home], ino.Counter())
@@ -223,7 +223,7 @@ func (r *reconciler) isNewer(a, b *standing) bool {
 	return cmp.Or(cmp.Compare(a.Ctime, b.Ctime), -cmp.Compare(a.partition, b.partition)) > 0
 }
 
-// remove removes an inode, or a copy of one, with all that it holds.
+// remove removes an inode, or a copy of one, with all that belongs to it.
 func (r *reconciler) remove(n *standing) {
 	m := r.machines[n.partition]
 	for _, prefix := range []byte{prefixExtent, prefixXattr, prefixCookie, prefixDirent} {

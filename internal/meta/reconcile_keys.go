@@ -34,7 +34,7 @@ func (r *reconciler) writeInodes() {
 	}
 }
 
-// writeHomes makes the keys anew by which the home of an inode knows it. No number is reserved any more.
+// writeHomes makes the keys anew in which the home of an inode records it. No number is reserved afterwards.
 func (r *reconciler) writeHomes() {
 	r.endRows()
 	for p, m := range r.machines {
@@ -53,7 +53,7 @@ func (r *reconciler) writeHomes() {
 	}
 }
 
-// sawRows keeps the numbers of rows and tasks from being given to new inodes.
+// sawRows records the numbers in rows and tasks, so that they are not used again.
 func (r *reconciler) sawRows() {
 	for _, m := range r.machines {
 		for _, prefix := range []byte{prefixPlacement, prefixTask} {
@@ -64,8 +64,8 @@ func (r *reconciler) sawRows() {
 	}
 }
 
-// endRows removes the rows of the table, and the tasks, of directories that are no more. A short partition
-// may have lost the directory, and would give its number to another one.
+// endRows removes the rows and tasks of directories that do not exist any more. A short partition may have
+// lost the directory, and would otherwise use its number again.
 func (r *reconciler) endRows() {
 	for _, m := range r.machines {
 		for _, prefix := range []byte{prefixPlacement, prefixTask} {
@@ -78,8 +78,8 @@ func (r *reconciler) endRows() {
 	}
 }
 
-// writeRules makes the rules of directories and the table agree. The newer one is that of the partition that
-// is not short.
+// writeRules makes the rules beside directories and the table agree. The rule in a partition that is not
+// short is the newer one.
 func (r *reconciler) writeRules() {
 	table := r.machines[tablePartition]
 	for _, ino := range r.order {
@@ -114,11 +114,11 @@ type heldBlock struct {
 	at      uint16
 	ino     posix.Ino
 	extents uint64
-	length  uint64 // at least
+	length  uint64 // minimum length in bytes
 }
 
-// writeBlocks makes the records of blocks anew (J6). The queues of dropped blocks are emptied: the caller
-// stores only the blocks that are held.
+// writeBlocks makes the records of blocks anew (J6), with empty queues: the caller stores only blocks that
+// are held.
 func (r *reconciler) writeBlocks() error {
 	lengths := map[posix.BlockID]uint64{}
 	for p, m := range r.machines {
@@ -162,8 +162,8 @@ func (r *reconciler) writeBlocks() error {
 	return nil
 }
 
-// holders finds the inode that holds each block. An extent of another inode is removed: its block belongs to
-// a file that a lost entry has made, under a number that was given twice.
+// holders finds the inode that holds each block. It removes extents of other inodes: such an inode was made
+// by a lost entry, and another one got its number.
 func (r *reconciler) holders() (map[posix.BlockID]*heldBlock, error) {
 	all := map[posix.BlockID]*heldBlock{}
 	for p, m := range r.machines {

@@ -46,7 +46,7 @@ func (r *reconciler) unname(n *naming) {
 	keys.Delete(placeKey(prefixCookie, n.dir, n.cookie))
 }
 
-// chooseNames leaves each inode the names that are up to date (J3, J4).
+// chooseNames removes the names that are out of date (J3, J4).
 func (r *reconciler) chooseNames() {
 	for _, ino := range r.order {
 		n := r.inodes[ino]
@@ -58,7 +58,7 @@ func (r *reconciler) chooseNames() {
 	}
 }
 
-// chooseName leaves a directory one name (J3).
+// chooseName keeps one name of a directory (J3).
 func (r *reconciler) chooseName(n *standing) {
 	if len(n.names) < 2 {
 		return
@@ -116,7 +116,7 @@ func (r *reconciler) dropOldNames(n *standing) {
 	}
 }
 
-// breakCycles takes the name of a directory in each cycle (J3).
+// breakCycles removes a name in each cycle of directories (J3).
 func (r *reconciler) breakCycles() {
 	for _, ino := range r.order {
 		var path []*standing
@@ -136,7 +136,7 @@ func (r *reconciler) breakCycles() {
 	}
 }
 
-// nameAll removes the inodes that are to have no name, and gives a name to those that have lost theirs (J5).
+// nameAll removes the inodes that must have no name, and names those that have lost their names (J5).
 func (r *reconciler) nameAll() {
 	for _, ino := range r.order {
 		n := r.inodes[ino]
@@ -158,8 +158,8 @@ func (r *reconciler) nameAll() {
 	slices.Sort(r.order)
 }
 
-// nearestRoot returns a partition, or partition 0 if its root has no name: further shards of a region have
-// none.
+// nearestRoot returns partition p, or partition 0 if the root of p has no name: only the first shard of a
+// region has one.
 func (r *reconciler) nearestRoot(p uint16) uint16 {
 	if len(r.inodes[posix.MakeIno(p, 1)].names) == 0 {
 		return 0

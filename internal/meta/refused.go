@@ -2,9 +2,9 @@ package meta
 
 import "github.com/globalfs/globalfs/internal/posix"
 
-// Refused returns the code with which the permissions refuse a query, or an update of one partition, before
-// it reads anything else; OK: its execution decides. A client with an Authority can thus not disturb the
-// holders of directories that it must not change or read: a refused command recalls nothing.
+// Refused returns the code with which permissions refuse a query, or an update of one partition, before it
+// reads anything else; OK: its execution decides. A refused command recalls nothing, so a client with an
+// Authority cannot disturb the holders of directories that it may neither change nor read.
 func Refused(m *Machine, c *Command) posix.Code {
 	if c.Authority == nil {
 		return posix.OK
@@ -42,8 +42,8 @@ func Refused(m *Machine, c *Command) posix.Code {
 	return posix.OK
 }
 
-// refusedBy gives may the attributes of an inode, and returns the code of may. If the inode is not in this
-// partition, refusedBy refuses nothing.
+// refusedBy returns the result of may for the attributes of an inode. It refuses nothing if the inode is not
+// in this partition.
 func refusedBy(m *Machine, ino posix.Ino, may func(*posix.Attr) posix.Code) posix.Code {
 	n, code := m.inode(ino)
 	if code != posix.OK {
@@ -52,8 +52,8 @@ func refusedBy(m *Machine, ino posix.Ino, may func(*posix.Attr) posix.Code) posi
 	return may(&n.Attr)
 }
 
-// mayFind checks that the user may look up a name in a directory. mayList checks that the user may list all
-// names of a directory.
+// mayFind checks that the user may look up a name in a directory; mayList checks that the user may list its
+// names.
 func (c *Command) mayFind(dir *posix.Attr) posix.Code { return c.admits(dir, posix.Execute) }
 func (c *Command) mayList(dir *posix.Attr) posix.Code { return c.admits(dir, posix.Read) }
 

@@ -2,7 +2,7 @@ package meta
 
 import "github.com/globalfs/globalfs/internal/posix"
 
-// rename moves a name, replaces the inode that has the new name, or swaps the two.
+// rename moves a name, replaces the inode of the new name, or exchanges both.
 func (m *Machine) rename(c *Command, counter uint64) Result {
 	s := m.look(c)
 	if s.needsWays(c) {
@@ -28,10 +28,11 @@ func (m *Machine) rename(c *Command, counter uint64) Result {
 	return r
 }
 
-// sameFile reports whether both names are of one file: both stay then.
+// sameFile reports whether both names belong to the same file; then both stay.
 func (s *scene) sameFile() bool { return s.target.ino == s.source.ino }
 
-// applyRename executes this partition's part of a rename; the inode moved is in partition at afterwards.
+// applyRename executes this partition's part of a rename. at is the partition of the renamed inode
+// afterwards.
 func (m *Machine) applyRename(c *Command, s *scene, at uint16, counter uint64) Result {
 	if s.sameFile() {
 		return Result{Attr: s.moved.Attr}
@@ -72,7 +73,7 @@ func (m *Machine) applyRename(c *Command, s *scene, at uint16, counter uint64) R
 	return Result{Attr: s.moved.Attr}
 }
 
-// arrive gives n a new name in dir, and saves it if it is here.
+// arrive gives n a new name in dir, and saves n if it is in this partition.
 func (m *Machine) arrive(n *sight, dir posix.Ino, t posix.Time) {
 	if n.Mode.IsDir() {
 		n.parent = dir
@@ -83,7 +84,7 @@ func (m *Machine) arrive(n *sight, dir posix.Ino, t posix.Time) {
 	}
 }
 
-// checkRename refuses a rename in the order in which Linux does.
+// checkRename refuses a rename with the same priorities as Linux.
 func (s *scene) checkRename(c *Command) posix.Code {
 	const both = RenameExchange | RenameNoReplace
 	if c.Flags&both == both {
@@ -125,7 +126,7 @@ func (s *scene) checkRename(c *Command) posix.Code {
 	return s.checkTypes(c)
 }
 
-// changesDirs checks that both directories may be changed, if they are.
+// changesDirs checks the permissions for both directories, if the rename changes them.
 func (s *scene) changesDirs(c *Command) posix.Code {
 	if s.sameFile() {
 		return posix.OK
@@ -154,15 +155,15 @@ func (s *scene) checkDirs(c *Command) posix.Code {
 	return code
 }
 
-// needsWays reports whether a rename could make a loop of directories. The parties then need the ways from
+// needsWays reports whether a rename could make a cycle of directories. If so, the parties need the ways from
 // both directories to the root.
 func (s *scene) needsWays(c *Command) bool {
 	return c.Ino != c.NewParent && (s.source.kind == posix.TypeDir || s.target.kind == posix.TypeDir)
 }
 
-// checkLoops refuses to move a directory below itself, and to replace a directory by an inode in it. It gives
-// EREMOTE if the known ways up do not show this. It need not look for a replaced directory above the source:
-// such a directory would not be empty.
+// checkLoops refuses to move a directory below itself, and to replace a directory by an inode below it. It
+// returns EREMOTE if the known ways do not decide this. It need not check a replaced directory above the
+// source: such a directory is not empty.
 func (s *scene) checkLoops(c *Command) posix.Code {
 	if c.Ino == c.NewParent {
 		return posix.OK
@@ -189,8 +190,8 @@ func (s *scene) checkLoops(c *Command) posix.Code {
 	return posix.OK
 }
 
-// checkTypes refuses to replace a directory by a file, a file by a directory, or a directory that
-// holds something.
+// checkTypes refuses to replace a directory by a file, a file by a directory, or a directory that is not
+// empty.
 func (s *scene) checkTypes(c *Command) posix.Code {
 	exchange := c.Flags&RenameExchange != 0
 	isDir, toDir := s.source.kind == posix.TypeDir, s.target.kind == posix.TypeDir

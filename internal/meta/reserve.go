@@ -9,11 +9,11 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// Numbers that this partition has given to the pools of others (pool.go), and that no inode has yet. They are
-// stored as bits, of 64 numbers each; no key when none is left. The machine holds a copy: each query and
-// update asks for it.
+// Reserved numbers are in the pools of other partitions (pool.go), or were given to names there, and have no
+// inode yet. They are stored as bits, 64 numbers in each key; a key without bits is removed. The machine
+// holds a copy in memory, because each query and update reads it.
 
-// perReservation is the numbers of one key.
+// perReservation is the number of inode numbers in one key.
 const perReservation = 64
 
 func reservationKey(counter uint64) []byte {
@@ -49,12 +49,12 @@ func (m *Machine) setReservations(counter, left uint64) {
 	m.keys.Set(reservationKey(counter), varint.AppendUint(nil, left))
 }
 
-// reserveNumbers reserves numbers that follow each other, and gives the first.
+// reserveNumbers reserves successive numbers, and returns the first.
 func (m *Machine) reserveNumbers(count uint64) posix.Ino {
 	first := m.state.last + 1
 	m.state.last += count
 	for n := first; n <= m.state.last; {
-		end := min(m.state.last, n|(perReservation-1)) // of this key
+		end := min(m.state.last, n|(perReservation-1)) // last number of this key
 		m.setReservations(n, m.reserved[n/perReservation]|(1<<(end-n+1)-1)<<(n%perReservation))
 		n = end + 1
 	}

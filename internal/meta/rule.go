@@ -9,8 +9,8 @@ import (
 
 // Rule determines the partitions of new inodes in a directory (thesis 3.3.2: the partitioning function).
 type Rule struct {
-	// Spread has the partitions over which new children go, by a hash of their names. Empty: they go where
-	// the directory is.
+	// Spread has the partitions over which new children are distributed by a hash of their names. Empty:
+	// children are made in the partition of the directory.
 	Spread []uint16
 	// Region is the region that the user asked for, as text; empty: none.
 	Region string
@@ -19,19 +19,19 @@ type Rule struct {
 // Placement is a Rule in the table of partition 0.
 type Placement struct {
 	Dir    posix.Ino
-	Target uint16 // where the directory was to be moved
+	Target uint16 // partition to which the directory was to be moved
 	Rule   Rule
 }
 
-// Task is a subtree that is to be moved to another partition, and how far that has come.
+// Task is a subtree that is being moved to another partition, and its progress.
 type Task struct {
 	Dir    posix.Ino
 	Target uint16
-	Moved  uint64 // inodes
+	Moved  uint64 // number of inodes that were moved
 	Paused bool
 }
 
-// Place gives the partition for a new child of a directory in partition here.
+// Place returns the partition for a new child of a directory; here is the partition of the directory.
 func (r *Rule) Place(here uint16, name string) uint16 {
 	if len(r.Spread) == 0 {
 		return here
@@ -82,7 +82,7 @@ func AppendPlacements(b []byte, rows []Placement) []byte {
 	return b
 }
 
-// DecodePlacements reads rows, as OpRules gives them in Result.Data.
+// DecodePlacements decodes rows from the Result.Data of OpRules.
 func DecodePlacements(b []byte) (rows []Placement, err error) {
 	r := varint.NewReader(b)
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
@@ -105,7 +105,7 @@ func AppendTasks(b []byte, tasks []Task) []byte {
 	return b
 }
 
-// DecodeTasks reads tasks, as OpTasks gives them in Result.Data.
+// DecodeTasks decodes tasks from the Result.Data of OpTasks.
 func DecodeTasks(b []byte) (tasks []Task, err error) {
 	r := varint.NewReader(b)
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {

@@ -7,16 +7,16 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// MaxScan bounds the bytes of keys and values that one OpScan gives, except that one pair always fits.
+// MaxScan bounds the bytes of keys and values in the answer to one OpScan. A single pair may exceed it.
 const MaxScan = 1 << 20
 
-// keysEnd is the first key that is not meta's.
+// keysEnd is the first key that does not belong to this package.
 var keysEnd = []byte{0x40}
 
-// Pair is a key as it is stored, and its value.
+// Pair is a stored key and its value.
 type Pair struct{ Key, Value []byte }
 
-// scan gives a page of the stored keys, for a check from afar.
+// scan returns a page of the stored keys, for a check by another process.
 func (m *Machine) scan(c *Command) Result {
 	size := min(c.Length, MaxScan)
 	var from []byte // of all keys

@@ -2,25 +2,25 @@ package meta
 
 import "github.com/globalfs/globalfs/internal/posix"
 
-// sight is an inode that a command is about. code says why it is not seen; of one that is in another
-// partition only the Attr is known.
+// sight is an inode that a command concerns, as this partition or a vote has found it. If code is not OK, it
+// is the reason why the inode is not known; for an inode of another partition only some attributes are.
 type sight struct {
 	inode
-	partition uint16 // where it is
+	partition uint16 // partition of the inode
 	code      posix.Code
 }
 
-// scene has all inodes and entries that a command on names is about. A command in one partition sees the
-// scene there; a command over several partitions puts it together from their votes. The checks, and their
-// order, are then the same.
+// scene has all inodes and entries that a command on names concerns. For a command of one partition it is
+// found there; for a command of several it is composed from their votes. The checks and their order are the
+// same for both.
 type scene struct {
-	from, to        sight // the directories of Name and NewName
+	from, to        sight // the directories of Name and of NewName
 	source, target  entry // the entries of these names; ino 0: there is none
-	moved, replaced sight // the inodes of these; of Link and Move the inode itself is moved
-	ways            ways  // up from directories; of Rename
+	moved, replaced sight // the inodes of these entries; of Link and Move, moved is the inode itself
+	ways            ways  // the ways up from both directories of a Rename
 }
 
-// cast is which inodes a command names for the parts of its scene; 0: none, or not said.
+// cast has the inodes that a command names for the parts of its scene; 0: none, or not given.
 type cast struct{ from, to, moved, replaced posix.Ino }
 
 func (c *Command) cast() cast {
@@ -39,7 +39,7 @@ func (c *Command) cast() cast {
 	return cast{}
 }
 
-// look gives the part of the scene of c that is here.
+// look returns the part of the scene of c that is in this partition.
 func (m *Machine) look(c *Command) scene {
 	var s scene
 	k := c.cast()
@@ -49,7 +49,7 @@ func (m *Machine) look(c *Command) scene {
 	} else {
 		s.to, s.target = m.seeName(k.to, c.NewName)
 		if s.to.code == posix.ESTALE && k.to.Partition() != m.cfg.Partition {
-			s.to.code = posix.EREMOTE // the command came here for the other directory
+			s.to.code = posix.EREMOTE // the command is here because of the other directory
 		}
 	}
 	s.moved = m.see(k.moved, &s.source)
@@ -57,7 +57,7 @@ func (m *Machine) look(c *Command) scene {
 	return s
 }
 
-// see reads ino, or the inode that e names if ino is not known.
+// see reads ino, or the inode of entry e if ino is 0.
 func (m *Machine) see(ino posix.Ino, e *entry) (s sight) {
 	if ino == 0 {
 		ino = e.ino
@@ -73,7 +73,7 @@ func (m *Machine) see(ino posix.Ino, e *entry) (s sight) {
 	case ino.Partition() != m.cfg.Partition || m.cfg.Copy:
 		s.code = posix.EREMOTE
 	case ino == e.ino:
-		s.code = posix.EIO // I1 is broken, or the store
+		s.code = posix.EIO // invariant I1 is violated, or the store has failed
 	}
 	return s
 }
@@ -92,10 +92,10 @@ func (m *Machine) seeName(dir posix.Ino, name string) (sight, entry) {
 	return s, e
 }
 
-// in reports whether the inode was seen in a partition.
+// in reports whether the inode was found in a partition.
 func (s *sight) in(partition uint16) bool { return s.code == posix.OK && s.partition == partition }
 
-// directory checks that s can be the directory of a name.
+// directory checks that s is a directory that can have an entry name.
 func (s *sight) directory(name string) posix.Code {
 	switch {
 	case s.code != posix.OK:
@@ -108,7 +108,7 @@ func (s *sight) directory(name string) posix.Code {
 	return checkName(name)
 }
 
-// finds is directory for a command that must be allowed to look the name up.
+// finds is directory, with the check that the user may look up the name.
 func (s *sight) finds(c *Command, name string) posix.Code {
 	if code := s.directory(name); code != posix.OK {
 		return code
@@ -116,7 +116,7 @@ func (s *sight) finds(c *Command, name string) posix.Code {
 	return c.may(&s.Attr, posix.Execute)
 }
 
-// refuse answers a command that met something in this partition alone.
+// refuse returns the result of a refused command of one partition.
 func (m *Machine) refuse(c *Command, s *scene, code posix.Code) Result {
 	if code != posix.EREMOTE {
 		return failed(code)

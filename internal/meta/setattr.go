@@ -2,7 +2,7 @@ package meta
 
 import "github.com/globalfs/globalfs/internal/posix"
 
-// setAttr is chmod, chown, truncate and utimens, together or alone.
+// setAttr executes chmod, chown, truncate and utimens, or several of them together.
 func (m *Machine) setAttr(c *Command) Result {
 	n, code := m.inode(c.Ino)
 	if code != posix.OK {
@@ -27,7 +27,7 @@ func (m *Machine) setAttr(c *Command) Result {
 	return Result{Attr: n.Attr}
 }
 
-// checkSize refuses to set the size of an inode that has none, or a size that no file can have.
+// checkSize refuses a size for an inode without a size, and an invalid size.
 func (c *Command) checkSize(n *inode) posix.Code {
 	switch {
 	case c.Set&SetSize == 0:
@@ -42,8 +42,8 @@ func (c *Command) checkSize(n *inode) posix.Code {
 	return posix.OK
 }
 
-// setOwner sets mode, owner and group. A new owner or group takes the set-id bits away, unless the command
-// sets the mode as well: the mode then has the bits that are to stay.
+// setOwner sets mode, owner and group. A new owner or group clears the set-id bits, unless the command also
+// sets the mode, which then has the bits to keep.
 func (n *inode) setOwner(c *Command) {
 	if c.Set&SetUID != 0 {
 		n.UID = c.Attr.UID
@@ -62,8 +62,7 @@ func (n *inode) setOwner(c *Command) {
 	}
 }
 
-// killSetID takes the set-user-id bit away, and the set-group-id bit where it means that and not
-// mandatory locking.
+// killSetID clears the set-user-id bit, and the set-group-id bit unless it means mandatory locking.
 func (n *inode) killSetID() {
 	const groupExec = 0o010
 	if n.Mode.IsDir() {

@@ -9,13 +9,13 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// Shards are the partitions of one region. A new directory goes to one of them, unless the directory above
-// has a rule, by a hash of its parent and its name, so that the directories of a region spread over all
-// shards. Files stay with their directory: a create is one command of one partition.
+// Shards are the partitions of one region. A new directory goes to one of them by a hash of its parent and
+// its name, unless the parent has a rule. So the directories of a region spread over all shards. Files are
+// made in the partition of their directory, so a create is a command of one partition.
 //
-// The shards are state of each partition, which it gets at birth. More come behind them by entries of the
-// partition's order (AddShards), so that all replicas agree from which entry on a directory may go to a
-// new one. Directories that exist stay where they are.
+// The shards are state of each partition, which gets them at birth. Entries of the partition's order append
+// more (AddShards), so that all replicas agree from which entry on a directory may go to a new one. Existing
+// directories stay in their partitions.
 
 var shardsKey = []byte{prefixShards}
 
@@ -48,8 +48,8 @@ func Shards(m *Machine) []uint16 {
 	return m.shards
 }
 
-// AddShards makes shards the partitions of the region if they are the present ones and more behind them. It
-// reports whether they are; otherwise nothing changes.
+// AddShards appends shards to the partitions of the region. shards must begin with the present ones;
+// otherwise AddShards reports false and nothing changes.
 func AddShards(m *Machine, shards []uint16) bool {
 	now := Shards(m)
 	if len(shards) <= len(now) || checkShards(m.cfg.Partition, shards) != nil || !slices.Equal(shards[:len(now)], now) {
@@ -71,7 +71,7 @@ func StoredShards(keys Keys) (shards []uint16, err error) {
 	return shards, nil
 }
 
-// DecodeShards reads what AppendShards has written.
+// DecodeShards decodes the output of AppendShards.
 func DecodeShards(b []byte) (shards []uint16, err error) {
 	r := varint.NewReader(b)
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
@@ -91,7 +91,7 @@ func (c *checker) shardsOf(_, value []byte) {
 	}
 }
 
-// checkShards refuses what cannot be the shards of a partition.
+// checkShards refuses a list that cannot be the shards of a partition.
 func checkShards(partition uint16, shards []uint16) error {
 	if len(shards) < 2 || len(shards) > MaxShards || !slices.Contains(shards, partition) || len(slices.Compact(slices.Sorted(slices.Values(shards)))) < len(shards) {
 		return fmt.Errorf("partition %d has the shards %v", partition, shards)
@@ -99,8 +99,8 @@ func checkShards(partition uint16, shards []uint16) error {
 	return nil
 }
 
-// placeFor gives the partition for a new inode of a type with this name: the rule of the directory decides,
-// or else the shards, of a new directory.
+// placeFor returns the partition for a new inode with a type and a name: the rule of the directory determines
+// it, else, for a directory, the shards.
 func (m *Machine) placeFor(dir posix.Ino, name string, kind posix.Mode) uint16 {
 	if r, ok := m.rule(dir); ok {
 		return r.Place(m.cfg.Partition, name)
@@ -111,7 +111,7 @@ func (m *Machine) placeFor(dir posix.Ino, name string, kind posix.Mode) uint16 {
 	return ShardOf(m.shards, dir, name)
 }
 
-// ShardOf gives the shard of a new directory without a rule.
+// ShardOf returns the shard of a new directory in a parent without a rule.
 func ShardOf(shards []uint16, parent posix.Ino, name string) uint16 {
 	invariant.Check(len(shards) > 0, "no shards")
 	h := uint64(14695981039346656037) // FNV-1a

@@ -12,17 +12,17 @@ import (
 	"iter"
 )
 
-// A snapshot is a line that names the format, the keys in order, each with its value, an empty
-// key, and the SHA-256 of all that. Lengths are unsigned varints. Equal states give equal bytes.
+// A snapshot consists of a line with the format, the keys in order with their values, an empty key, and the
+// SHA-256 of all that. Lengths are unsigned varints. Equal states have equal snapshots.
 const snapshotHeader = "globalfs snapshot 1\n"
 
-// The limits of the lengths in a snapshot: a forged length must not allocate more.
+// The limits of lengths in a snapshot, which bound the memory that a forged length can allocate.
 const (
 	maxSnapshotKey   = 1 << 12
 	maxSnapshotValue = 16 << 20
 )
 
-// ErrBadSnapshot is the error that ReadSnapshot gives for input that Snapshot did not write.
+// ErrBadSnapshot is the error of ReadSnapshot for input that is not a complete, unchanged snapshot.
 var ErrBadSnapshot = errors.New("bad snapshot")
 
 // Scanner is the source that Snapshot reads: a Keys, or a view of one.
@@ -30,8 +30,8 @@ type Scanner interface {
 	Scan(from, to []byte) iter.Seq2[[]byte, []byte]
 }
 
-// Snapshot writes all keys, also those that are not meta's. The owner of the keys must ask them for an error
-// of theirs.
+// Snapshot writes all keys, including those of other packages. Scan returns no errors, so the owner of the
+// keys must check them for an error afterwards.
 func Snapshot(keys Scanner, w io.Writer) error {
 	sum := sha256.New()
 	out := bufio.NewWriter(io.MultiWriter(w, sum))
@@ -61,8 +61,8 @@ func Snapshot(keys Scanner, w io.Writer) error {
 	return nil
 }
 
-// ReadSnapshot hands the keys of a snapshot, with their values, to yield, in their order; yield may keep
-// both. Only if the error is nil the snapshot was whole.
+// ReadSnapshot passes the keys and values of a snapshot to yield, in order. yield may keep both. Use them
+// only if ReadSnapshot returns no error: the checksum is at the end.
 func ReadSnapshot(r io.Reader, yield func(key, value []byte) error) error {
 	in := &snapshotReader{r: bufio.NewReader(r), sum: sha256.New()}
 	header := make([]byte, len(snapshotHeader))

@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// A Task stays in the partition where it was given, also when its directory has gone: the process that works
-// on it asks there.
+// A Task stays in the partition in which it was made, even after its directory has moved, because the process
+// that executes it asks there.
 
 func taskKey(dir posix.Ino) []byte { return numberKey(prefixTask, uint64(dir)) }
 
@@ -24,22 +24,21 @@ func (m *Machine) task(dir posix.Ino) (Task, bool) {
 	return t, true
 }
 
-// addTask notes that everything below dir is to move to partition target. It takes the place of an older task
-// of dir.
+// addTask adds the task to move everything below dir to partition target. It replaces an earlier task of dir.
 func (m *Machine) addTask(dir posix.Ino, target uint16) {
 	m.setTask(&Task{Dir: dir, Target: target})
 }
 
 func (m *Machine) setTask(t *Task) { m.keys.Set(taskKey(t.Dir), t.encode()) }
 
-// updateTask is how an operator stops or resumes a task, and how the mover tells how far it is.
+// updateTask executes an OpTask: an operator pauses or resumes a task, or the mover reports its progress.
 func (m *Machine) updateTask(c *Command) Result {
 	t, found := m.task(c.Ino)
 	if !found || t.Target != c.Target {
-		return failed(posix.ENOENT) // news of an older task of the directory is not news of this one
+		return failed(posix.ENOENT) // the report is about an earlier task of the directory
 	}
 	if !m.ownsRow(c.Ino, c) || c.Authority != nil && (c.Length != 0 || c.Flags != TaskPause && c.Flags != TaskResume) {
-		return failed(posix.EPERM) // only a mover tells how far it is
+		return failed(posix.EPERM) // only a mover reports progress
 	}
 	switch c.Flags {
 	case 0:
@@ -53,12 +52,12 @@ func (m *Machine) updateTask(c *Command) Result {
 	default:
 		return failed(posix.EINVAL)
 	}
-	t.Moved = max(t.Moved, c.Length) // an operator does not know, and says 0
+	t.Moved = max(t.Moved, c.Length) // the command of an operator has 0
 	m.setTask(&t)
 	return Result{}
 }
 
-// tasks gives a page of the tasks.
+// tasks returns a page of the tasks.
 func (m *Machine) tasks(c *Command) Result {
 	var page []Task
 	for key, value := range m.rowsAfter(prefixTask, c) {
@@ -69,8 +68,8 @@ func (m *Machine) tasks(c *Command) Result {
 	return Result{Data: AppendTasks(nil, page), Number: uint64(len(page))}
 }
 
-// rowsAfter scans the keys of prefix behind the one of c.Ino, at most as many as c.Length says; 0 is all
-// that an answer may hold.
+// rowsAfter yields the keys with a prefix after the key of c.Ino: at most c.Length, or as many as an answer
+// holds if that is 0.
 func (m *Machine) rowsAfter(prefix byte, c *Command) iter.Seq2[[]byte, []byte] {
 	left := min(c.Length, MaxRows)
 	if left == 0 {

@@ -6,17 +6,17 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// touched has the readable state that a command changes: names, and inodes with their attributes and
-// contents. Directories on a way up are held, and not touched.
+// touched is the state that queries can read and a command changes: names, and inodes with their attributes
+// and content. Directories that are only on a way up are held, but not touched.
 type touched struct {
-	names  []hold // of names
+	names  []hold // names
 	inodes []posix.Ino
-	moved  []posix.Ino // of these: get another parent
-	whole  []posix.Ino // of these: arrive, leave, or end, with all names that they hold
-	rows   bool        // of tables: placements and tasks
+	moved  []posix.Ino // of these inodes: the ones that get another parent
+	whole  []posix.Ino // of these inodes: the ones that arrive, leave or are removed, with all their names
+	rows   bool        // the table of placements, or the tasks
 }
 
-// touchedBy gives the state that c changes if it is executed.
+// touchedBy returns the state that c changes if it is executed.
 func touchedBy(c *Command) (t touched) {
 	k := c.cast()
 	switch c.Op {
@@ -45,9 +45,9 @@ func touchedBy(c *Command) (t touched) {
 }
 
 // Touches reports whether an undecided command would change the answer to c, a query or an update: it changes
-// a name that c looks up, the attributes of a directory of such names, or an inode that it links, unlinks,
+// a name that c looks up, the attributes of the directory of such a name, or an inode that c links, unlinks,
 // moves or replaces. It is false for a command that this partition has refused, and for one that waits.
-// Counts of the whole partition (OpStatFS) and answers about blocks are exempt.
+// Counters of the whole partition (OpStatFS) and answers about blocks do not count.
 func (m *Machine) Touches(number uint64, c *Command) bool {
 	u := m.undecided.commands[number]
 	if u == nil || u.waits || u.vote.Code != posix.OK {
@@ -80,7 +80,7 @@ func (m *Machine) Touches(number uint64, c *Command) bool {
 
 func (t *touched) inode(ino posix.Ino) bool { return slices.Contains(t.inodes, ino) }
 
-// touchesName reports whether a name in dir may come to name another inode, or names one that changes.
+// touchesName reports whether a name in dir may get another inode, or names an inode that changes.
 func (m *Machine) touchesName(t *touched, dir posix.Ino, name string) bool {
 	if slices.Contains(t.whole, dir) {
 		return true

@@ -10,27 +10,27 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// MaxUndecided bounds the commands of one client that hold something in a partition or wait there to do so.
+// MaxUndecided bounds the commands of one client that hold something in a partition, or wait there.
 const MaxUndecided = 64
 
-// undecided is a command over several partitions, as stored: one that waits, or between Prepare and Decide.
+// undecided is a stored command of several partitions that waits, or is between Prepare and Decide.
 type undecided struct {
 	number  uint64
 	command Command
 	parties []uint16
 	waits   bool
-	vote    Vote // nothing yet of one that waits
+	vote    Vote // empty while the command waits
 	holds   holdSet
 	touches touched
 }
 
 func undecidedKey(number uint64) []byte { return numberKey(prefixUndecided, number) }
 
-// register has all undecided commands, by their holds. It is derived from the stored ones.
+// register indexes the undecided commands by their holds. It is derived from the stored commands.
 type register struct {
 	commands map[uint64]*undecided
-	about    map[posix.Ino][]*undecided // those with a hold of the number, or of a name in it
-	clients  map[string]int             // how many commands of each hold something or wait
+	about    map[posix.Ino][]*undecided // commands with a hold on the inode, or on a name in it
+	clients  map[string]int             // number of commands of each client that hold something or wait
 }
 
 func newRegister() register {
@@ -65,10 +65,10 @@ func (r *register) remove(u *undecided) {
 	}
 }
 
-// counts reports whether u is one of those of which a client may have MaxUndecided.
+// counts reports whether u counts for MaxUndecided of its client.
 func (u *undecided) counts() bool { return u.command.Client != "" && (u.waits || len(u.holds) > 0) }
 
-// numbers gives those of the commands that wait, or of the others, sorted.
+// numbers returns the numbers of the commands that wait, or of those that do not, ascending.
 func (r *register) numbers(waits bool) (numbers []uint64) {
 	for _, number := range slices.Sorted(maps.Keys(r.commands)) {
 		if r.commands[number].waits == waits {
@@ -78,7 +78,8 @@ func (r *register) numbers(waits bool) (numbers []uint64) {
 	return numbers
 }
 
-// meets calls found for the commands with a hold, or wish, that is incompatible with h, until it gives false.
+// meets calls found for each command with a hold, or wish, that is incompatible with h, until found returns
+// false.
 func (r *register) meets(h *hold, found func(u *undecided) bool) {
 	for _, u := range r.about[h.ino] {
 		if u.holds.meets(h) && !found(u) {
@@ -87,7 +88,7 @@ func (r *register) meets(h *hold, found func(u *undecided) bool) {
 	}
 }
 
-// held reports whether a command has a hold that is incompatible with one of wanted.
+// held reports whether a command has a hold that is incompatible with a hold in wanted.
 func (r *register) held(wanted holdSet) (is bool) {
 	for i := range wanted {
 		r.meets(&wanted[i], func(u *undecided) bool {
@@ -98,29 +99,29 @@ func (r *register) held(wanted holdSet) (is bool) {
 	return is
 }
 
-// full reports whether a client has as many commands as it may.
+// full reports whether a client has the maximum number of commands.
 func (r *register) full(client string) bool { return client != "" && r.clients[client] >= MaxUndecided }
 
-// speaks reports whether a command that holds something here is about ino.
+// speaks reports whether a command that holds something here concerns ino.
 func (r *register) speaks(ino posix.Ino) bool {
 	return slices.ContainsFunc(r.about[ino], func(u *undecided) bool {
 		return !u.waits && slices.Contains(u.command.names(), ino)
 	})
 }
 
-// names gives the inodes that c is about.
+// names returns the inodes that c concerns.
 func (c *Command) names() []posix.Ino {
 	k := c.cast()
 	return []posix.Ino{k.from, k.to, k.moved, k.replaced}
 }
 
-// keep stores a command and has it known.
+// keep stores a command and adds it to the register.
 func (m *Machine) keep(u *undecided) {
 	m.keys.Set(undecidedKey(u.number), u.encode())
 	m.undecided.add(u)
 }
 
-// release forgets a command and its holds.
+// release removes a command and its holds.
 func (m *Machine) release(u *undecided) {
 	m.undecided.remove(u)
 	m.keys.Delete(undecidedKey(u.number))
@@ -142,7 +143,8 @@ func (u *undecided) encode() []byte {
 	return b
 }
 
-// readCommand gives a command without an operation if b does not decode: Prepare does not check its argument.
+// readCommand decodes a command. If b is malformed, it returns one without an operation, because Prepare does
+// not check its argument.
 func readCommand(b []byte) Command {
 	c, err := DecodeCommand(b)
 	if err != nil {
@@ -189,7 +191,7 @@ func (m *Machine) loadUndecided() error {
 	return nil
 }
 
-// Pending gives the command of m with a number that is prepared or waits.
+// Pending returns the command of m with a number, if it is prepared or waits.
 func Pending(m *Machine, number uint64) (c Command, known bool) {
 	u := m.undecided.commands[number]
 	if u == nil {

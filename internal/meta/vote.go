@@ -9,21 +9,21 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// vote is one partition's part in a command over several: the part of the command's scene that is in this
-// partition. A vote does not judge: all partitions come to the same outcome from the same votes.
+// vote is the encoded part of a command's scene that is in one partition. A vote contains no decision: all
+// partitions compute the same outcome from the votes.
 type vote struct {
 	partition uint16
-	code      posix.Code   // why this party refuses alone; OK if it does not
-	final     bool         // the outcome has this code for any votes of the others
-	time      posix.Time   // of the command here
+	code      posix.Code   // the code with which this party refuses alone; OK: it does not
+	final     bool         // the outcome has this code whatever the other votes are
+	time      posix.Time   // time of the command in this partition
 	inodes    []posix.Attr // inodes that the command names
-	source    entry        // without the names
+	source    entry        // entries, without their names
 	target    entry
 	ways      ways
-	export    []byte // the inode that moves, and all that it holds
+	export    []byte // the inode that moves, with all that belongs to it
 }
 
-// inode finds one that the vote has seen.
+// inode returns the sight of an inode in the vote.
 func (v *vote) inode(ino posix.Ino) (sight, bool) {
 	for i := range v.inodes {
 		if v.inodes[i].Ino == ino {
@@ -79,8 +79,7 @@ func decodeVote(b []byte) (vote, error) {
 	return v, nil
 }
 
-// decodeVotes reads one vote of each of the parties, in the order of partitions. It reports whether they are
-// such votes.
+// decodeVotes decodes one vote of each party, in the order of parties. ok is false if they are not that.
 func decodeVotes(encoded [][]byte, parties []uint16) ([]vote, bool) {
 	if len(encoded) != len(parties) {
 		return nil, false
@@ -101,7 +100,7 @@ func decodeVotes(encoded [][]byte, parties []uint16) ([]vote, bool) {
 	return votes, true
 }
 
-// gather puts the scene of c together.
+// gather composes the scene of c from the votes.
 func gather(c *Command, votes []vote) *scene {
 	missing := sight{code: posix.EREMOTE}
 	s := &scene{from: missing, to: missing, moved: missing, replaced: missing}

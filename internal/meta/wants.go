@@ -6,20 +6,20 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// An update in one partition holds nothing, since it begins and ends at one place of the order. But it must
-// not meet the holds of undecided commands: it would read state that such a command changes, or change state
-// that a vote depends on.
+// An update of one partition holds nothing, since it is executed at one place of the order. But it must not
+// meet the holds of undecided commands: it would read state that such a command changes, or change state on
+// which a vote depends.
 
-// Blocked reports whether an update in this partition alone meets a hold now. Apply then gives EHELD, and
-// does nothing.
+// Blocked reports whether an update of this partition alone meets a hold now. Then Apply returns EHELD and
+// changes nothing.
 func (m *Machine) Blocked(c *Command) bool {
 	return len(m.undecided.about) > 0 && m.undecided.held(m.wanted(c)) || m.lacksNumbers(c)
 }
 
-// inNames has the facets of its directory that a change of a name reads or changes.
+// inNames has the facets of a directory that a change of a name in it reads or changes.
 const inNames = facetPlace | facetContent
 
-// wanted gives the state that a command in one partition reads and changes, as holds.
+// wanted returns the state that a command of one partition reads and changes, in the form of holds.
 func (m *Machine) wanted(c *Command) (w holdSet) {
 	switch c.Op {
 	case OpLock, OpTask, OpCollected:
@@ -57,7 +57,7 @@ func (m *Machine) wanted(c *Command) (w holdSet) {
 // aclXattr is the prefix of the names of xattrs that are ACLs.
 const aclXattr = "system.posix_acl_"
 
-// wantsName is of a command that takes a name from an inode.
+// wantsName adds the state of a command that removes a name.
 func (m *Machine) wantsName(w *holdSet, dir posix.Ino, name string) {
 	w.facets(dir, inNames, 0)
 	w.name(dir, name)
@@ -67,11 +67,11 @@ func (m *Machine) wantsName(w *holdSet, dir posix.Ino, name string) {
 	}
 	w.facets(e.ino, facetPlace, facetLinks)
 	if e.kind == posix.TypeDir {
-		w.facets(e.ino, 0, facetContent) // it may have to be empty
+		w.facets(e.ino, 0, facetContent) // a removed directory must be empty
 	}
 }
 
-// wantsRename is of both names, and of the ways up if directories get other parents.
+// wantsRename adds the state of a rename: both names, and the ways up if directories get other parents.
 func (m *Machine) wantsRename(w *holdSet, c *Command) {
 	moves := false
 	for _, x := range []struct {
@@ -101,7 +101,7 @@ func (m *Machine) wantsRename(w *holdSet, c *Command) {
 	}
 }
 
-// wantsAttr is of a SetAttr.
+// wantsAttr adds the state of a SetAttr.
 func (m *Machine) wantsAttr(w *holdSet, c *Command) {
 	exclusive := facet(0)
 	if c.Set&(SetMode|SetUID|SetGID) != 0 {
@@ -116,7 +116,7 @@ func (m *Machine) wantsAttr(w *holdSet, c *Command) {
 	}
 }
 
-// wantsContent is of a change of the content of a file. It may take the set-id bits away.
+// wantsContent adds the state of a change of the content of a file, which may clear the set-id bits.
 func (m *Machine) wantsContent(w *holdSet, c *Command, ino posix.Ino) {
 	exclusive := facetContent
 	kills := c.Authority != nil || c.Op == OpSetAttr && c.Set&KillSetID != 0

@@ -2,14 +2,13 @@ package meta
 
 import "github.com/globalfs/globalfs/internal/posix"
 
-// way is how the parents lead up from a directory, as far as one partition has them. Parents are true also
-// when they are in another partition, so the ways of all partitions together show whether a directory is
-// below another one.
+// way is the sequence of parents above a directory, as far as one partition has them. The parent in an inode
+// is always right, so the ways of all partitions together show whether a directory is below another one.
 type way struct {
 	start  posix.Ino
-	top    posix.Ino // the last directory that is here
-	next   posix.Ino // its parent, in another partition; 0 at the root of a partition, which is in no cycle
-	passes uint8     // the directories on the way, start included
+	top    posix.Ino // the last directory of the way in this partition
+	next   posix.Ino // its parent, in another partition; 0: top is the root of a partition, which is in no cycle
+	passes uint8     // a set of the named directories on the way, the start included
 }
 
 const (
@@ -19,10 +18,10 @@ const (
 
 type ways []way
 
-// walk goes up from a directory that is here, and gives the directories that it saw too.
+// walk follows the parents of a directory of this partition. It also returns the directories on the way.
 func (m *Machine) walk(start, moved, replaced posix.Ino) (w way, walked []posix.Ino) {
 	w = way{start: start, top: start, next: start}
-	for range m.state.inodes + 1 { // a cycle, which cannot be, is not walked for ever
+	for range m.state.inodes + 1 { // the bound ends the walk even in a cycle, which would violate I3
 		n, code := m.inode(w.next)
 		if code != posix.OK || !n.Mode.IsDir() {
 			return w, walked
@@ -52,7 +51,7 @@ func (w ways) from(ino posix.Ino) *way {
 	return nil
 }
 
-// pass reports whether the way up from start passes a directory of the given kind, if that can be known.
+// pass reports whether the way up from start passes a directory of the given kind, if that is known.
 func (w ways) pass(start posix.Ino, what uint8) (passes, known bool) {
 	for range w {
 		x := w.from(start)
@@ -69,9 +68,8 @@ func (w ways) pass(start posix.Ino, what uint8) (passes, known bool) {
 	return false, false
 }
 
-// below reports whether the directory to is the directory of the given kind, or below it, where that
-// directory is below from. If both ways up meet in a partition, the answer is known without the rest of the
-// ways.
+// below reports whether directory to is a directory of the given kind or below one, given that this directory
+// is below from. If both ways meet in a partition, the answer is known without the rest of the ways.
 func (w ways) below(to, from posix.Ino, what uint8) (below, known bool) {
 	if below, known = w.pass(to, what); known {
 		return below, true

@@ -2,7 +2,7 @@ package meta
 
 import "github.com/globalfs/globalfs/internal/posix"
 
-// write puts new content over a range, or at the end as it is now.
+// write stores new content for a range, or at the end of the file.
 func (m *Machine) write(c *Command) Result {
 	n, code := m.file(c.Ino)
 	if code != posix.OK {
@@ -48,7 +48,7 @@ func (m *Machine) writeBlocks(n *inode, offset, length uint64, blocks []Block) {
 	}
 }
 
-// writeLiteral joins data with the literal extents on both sides as long as the whole is small, so that
+// writeLiteral stores data, joined with the literal extents on both sides if the result is small, so that
 // many small writes make few extents.
 func (m *Machine) writeLiteral(n *inode, offset uint64, data []byte) {
 	end := offset + uint64(len(data))
@@ -65,14 +65,14 @@ func (m *Machine) writeLiteral(n *inode, offset uint64, data []byte) {
 	m.setExtent(n, &e)
 }
 
-// join makes one literal extent of two that touch.
+// join returns one literal extent for two adjacent ones.
 func join(a, b *Extent) Extent {
 	data := make([]byte, 0, len(a.Data)+len(b.Data))
 	data = append(append(data, a.Data...), b.Data...)
 	return Extent{Offset: a.Offset, Length: uint64(len(data)), Data: data}
 }
 
-// literalBefore finds the literal extent that ends at offset.
+// literalBefore returns the literal extent that ends at offset.
 func (m *Machine) literalBefore(n *inode, offset uint64) (Extent, bool) {
 	if offset == 0 || offset > n.Size || n.Bytes == 0 {
 		return Extent{}, false
@@ -84,7 +84,7 @@ func (m *Machine) literalBefore(n *inode, offset uint64) (Extent, bool) {
 	return mustDecodeExtent(n.Ino, offset, b), true
 }
 
-// literalAfter finds the literal extent that begins at offset.
+// literalAfter returns the literal extent that begins at offset.
 func (m *Machine) literalAfter(n *inode, offset uint64) (found Extent, ok bool) {
 	if offset >= n.Size {
 		return Extent{}, false
@@ -98,7 +98,8 @@ func (m *Machine) literalAfter(n *inode, offset uint64) (found Extent, ok bool) 
 	return found, ok
 }
 
-// fallocate grows a file or makes a range zeros. Space is not reserved: an extent holds only written data.
+// fallocate extends a file, or fills a range with zeros. It reserves no space: extents contain only written
+// data.
 func (m *Machine) fallocate(c *Command) Result {
 	n, code := m.file(c.Ino)
 	if code != posix.OK {

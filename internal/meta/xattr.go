@@ -7,7 +7,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// maxXattrNames bounds the bytes that ListXattr returns for one inode. Linux has the same bound.
+// maxXattrNames bounds the bytes of the names that ListXattr returns for one inode, as in Linux.
 const maxXattrNames = 64 << 10
 
 // checkXattr reads the inode of an xattr operation and checks the name as Linux does.

@@ -11,9 +11,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// blockSize is the I/O size that stat recommends, in bytes. Each write is one round of ordering, whatever its
-// length, so programs that heed the size, as cp and dd do, should write whole blocks. It must be a power of
-// 2.
+// blockSize is the I/O size that stat recommends, in bytes. Each ordered write costs one round, whatever its
+// length. So programs that use this size, such as cp and dd, write whole blocks. It must be a power of 2.
 const blockSize = serve.MaxRequest
 
 // fill converts attributes to the kernel's format.
@@ -66,13 +65,13 @@ func (f *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fu
 		return status(err)
 	}
 	f.attr(&in.InHeader, out, &a)
-	if kept { // the times change when they are ordered
+	if kept { // the times change when the content is ordered
 		out.SetTimeout(f.cacheTime)
 	}
 	return fuse.OK
 }
 
-// setBits pairs the kernel's bits for attributes to be set with those of meta.
+// setBits maps the kernel's bits of attributes to those of package meta.
 var setBits = [...]struct{ kernel, ours uint32 }{
 	{fuse.FATTR_MODE, meta.SetMode}, {fuse.FATTR_UID, meta.SetUID}, {fuse.FATTR_GID, meta.SetGID},
 	{fuse.FATTR_SIZE, meta.SetSize}, {fuse.FATTR_ATIME, meta.SetAtime}, {fuse.FATTR_MTIME, meta.SetMtime},
@@ -80,7 +79,7 @@ var setBits = [...]struct{ kernel, ours uint32 }{
 	{fuse.FATTR_CTIME, meta.SetCtime}, {fuse.FATTR_KILL_SUIDGID, meta.KillSetID},
 }
 
-// setAttr translates the attributes to be set.
+// setAttr decodes the attributes to set.
 func setAttr(in *fuse.SetAttrIn) (set uint32, a posix.Attr) {
 	for _, bit := range setBits {
 		if in.Valid&bit.kernel != 0 {

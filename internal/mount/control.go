@@ -7,27 +7,28 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// Attributes by which scripts and the command line query a mount about a file and set the placement of
-// directories. Every inode has them. They are not listed, so that no copy or archive includes them. As for
-// other names of unknown kinds, the kernel checks that the user may read or write the inode.
+// Control attributes: extended attributes by which scripts and the command line query a mount, and set the
+// placement of directories. Every inode has them. listxattr does not return them, so that no copy or archive
+// contains them. As for all attributes with an unknown prefix, the kernel checks only that the user may read
+// or write the inode.
 const (
-	XattrRegion     = "globalfs.region"     // get: a region, or Global; set on a directory: move it there; empty or removed: no rule any more
+	XattrRegion     = "globalfs.region"     // get: a region, or Global; set on a directory: new inodes in it go there, and the directory moves there; empty or removed: no rule
 	XattrWhere      = "globalfs.where"      // get: a Where
 	XattrInfo       = "globalfs.info"       // get: an Info
-	XattrStale      = "globalfs.stale_ms"   // get: the largest age of reads of the inode through this mount
+	XattrStale      = "globalfs.stale_ms"   // get: the maximum age of data in reads of the inode through this mount, in ms
 	XattrToken      = "globalfs.token"      // get: the causality token of this mount
 	XattrWait       = "globalfs.wait"       // set: returns when this mount shows all updates that the token covers
-	XattrPlace      = "globalfs.place"      // get: the Rule of a directory; set: a Place; empty or removed: no rule any more
-	XattrTask       = "globalfs.task"       // get: the Task that moves a directory; set: TaskPause or TaskResume
+	XattrPlace      = "globalfs.place"      // get: the Rule of a directory; set: a Place; empty or removed: no rule
+	XattrTask       = "globalfs.task"       // get: the Task that is moving a directory; set: TaskPause or TaskResume
 	XattrTasks      = "globalfs.tasks"      // get, of any inode: the Tasks of the whole tree
 	XattrPlacements = "globalfs.placements" // get, of any inode: the Placements of the whole tree
 	XattrSync       = "globalfs.sync"       // get, of any inode: a Synced, once all written and seen updates are on disk
 	XattrRegions    = "globalfs.regions"    // get, of any inode: the names of the regions
 	XattrCounters   = "globalfs.counters"   // get, of any inode: the Counters
-	XattrTrace      = "globalfs.trace"      // set to a duration, of any inode: record; get: stop, and a trace.Recording
+	XattrTrace      = "globalfs.trace"      // set to a duration, on any inode: record; get: stop, and return a trace.Recording
 )
 
-// Global stands for the region of a partition with replicas in all regions.
+// Global names the global partition, which has replicas in all regions, as a region.
 const Global = client.Global
 
 // Values of XattrTask.
@@ -36,13 +37,13 @@ const (
 	TaskResume = "resume"
 )
 
-// Where is the place of an inode, with the reason.
+// Where is the place of an inode, and the reason for it.
 type Where struct {
 	Inode     uint64          `json:"inode"`
 	Partition uint16          `json:"partition"`
 	Region    topology.Region `json:"region"`
 	Replicas  []Replica       `json:"replicas"`
-	Leader    string          `json:"leader"` // the server of the leader; empty: none is known
+	Leader    string          `json:"leader"` // server of the leader; empty: unknown
 	Why       string          `json:"why"`
 	Rule      *Rule           `json:"rule,omitempty"`
 	Task      *Task           `json:"task,omitempty"`
@@ -55,25 +56,26 @@ type Replica struct {
 	Region  topology.Region `json:"region"`
 }
 
-// Rule is the placement of new inodes in a directory: in one region, or by the names in one of several.
+// Rule is the placement of new inodes in a directory: in one region, or distributed over several by their
+// names.
 type Rule struct {
 	Region topology.Region   `json:"region,omitempty"`
 	Spread []topology.Region `json:"spread,omitempty"`
 }
 
-// Place requests a Rule. With Move the contents of the directory also move there, in the background. An empty
-// Rule removes the current one.
+// Place requests a Rule for a directory. With Move, the contents of the directory also move, in the
+// background. An empty Rule removes the present one.
 type Place struct {
 	Rule
 	Move bool `json:"move"`
 }
 
-// Task is the background move of a directory with its contents.
+// Task is the background move of a directory and its contents.
 type Task struct {
 	Inode  uint64          `json:"inode"`
-	Path   string          `json:"path,omitempty"` // below the root of the tree, in lists; empty: not known, or another user's
+	Path   string          `json:"path,omitempty"` // below the root of the tree, only in lists; empty: unknown, or a directory of another user
 	Target topology.Region `json:"target"`
-	Moved  uint64          `json:"moved"` // inodes so far
+	Moved  uint64          `json:"moved"` // number of inodes that were moved so far
 	Paused bool            `json:"paused"`
 }
 
@@ -85,8 +87,8 @@ type Placement struct {
 	Rule   Rule            `json:"rule"`
 }
 
-// PageOf returns the name of a page of a list, XattrTasks or XattrPlacements, that does not fit into one
-// attribute. The page begins behind the first after entries. It is empty at the end.
+// PageOf returns the name of a page of a list (XattrTasks or XattrPlacements) that does not fit into one
+// attribute. The page begins after the first after entries. It is empty after the last entry.
 func PageOf(list string, after int) string {
 	if after == 0 {
 		return list

@@ -19,8 +19,8 @@ import (
 // isControl reports whether an attribute controls the mount, and is not stored with the inode.
 func isControl(name string) bool { return strings.HasPrefix(name, "globalfs.") }
 
-// getControl returns the value of a control attribute of an inode: EOPNOTSUPP if there is no such attribute
-// to read.
+// getControl returns the value of a control attribute of an inode. It returns EOPNOTSUPP if no such attribute
+// can be read.
 func (f *fileSystem) getControl(ctx context.Context, h *fuse.InHeader, name string) ([]byte, error) {
 	switch list, after, err := pageOf(name); {
 	case err != nil:
@@ -91,7 +91,7 @@ func (f *fileSystem) getControl(ctx context.Context, h *fuse.InHeader, name stri
 	return nil, posix.EOPNOTSUPP
 }
 
-// attribute returns the requested part of a Where.
+// attribute returns the part of a Where that a control attribute has.
 func (w *Where) attribute(name string) ([]byte, error) {
 	switch {
 	case name == XattrPlace && w.Rule != nil:
@@ -125,14 +125,14 @@ func (f *fileSystem) where(ctx context.Context, i posix.Ino) (*Where, error) {
 	case l.Task != nil:
 		w.Task = new(f.task(l.Task))
 	case l.Partition != i.Partition():
-		// A directory moves before its contents: its task may still be in the old partition. Another region
-		// that is out of reach does not hide the rest: Tasks does not wait for it.
+		// A directory moves before its contents, so its task may still be in the old partition. Tasks does
+		// not wait for partitions that are out of reach.
 		w.Task, _ = f.taskOf(ctx, i)
 	}
 	return w, nil
 }
 
-// taskOf returns the task of a directory, from any partition: ENODATA if there is none.
+// taskOf returns the task of a directory, from any partition. It returns ENODATA if there is none.
 func (f *fileSystem) taskOf(ctx context.Context, dir posix.Ino) (*Task, error) {
 	all, err := f.client.Tasks(ctx)
 	if err != nil {
@@ -154,7 +154,7 @@ func (f *fileSystem) region(partition uint16) topology.Region {
 	return Global
 }
 
-// rule converts r, to nil if r is empty.
+// rule converts r to a Rule; nil if r is empty.
 func (f *fileSystem) rule(r *meta.Rule) *Rule {
 	switch len(r.Spread) {
 	case 0:
@@ -173,7 +173,7 @@ func (f *fileSystem) task(t *meta.Task) Task {
 	return Task{Inode: uint64(t.Dir), Target: f.region(t.Target), Moved: t.Moved, Paused: t.Paused}
 }
 
-// pageOf undoes PageOf.
+// pageOf decodes the output of PageOf.
 func pageOf(name string) (list string, after int, err error) {
 	for _, list := range []string{XattrTasks, XattrPlacements} {
 		rest, ok := strings.CutPrefix(name, list+".")
@@ -215,7 +215,7 @@ func (f *fileSystem) placements(ctx context.Context, h *fuse.InHeader, after int
 	})
 }
 
-// page returns a JSON list of the entries behind the first after ones, as many as fit into an attribute.
+// page returns the entries after the first after ones as a JSON list, as many as fit into an attribute.
 func page[From, To any](all []From, after int, say func(*From) To) ([]byte, error) {
 	text := []byte{'['}
 	for i := min(after, len(all)); i < len(all); i++ {

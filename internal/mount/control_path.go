@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Bounds of the search for the path of a directory: lists show a few directories to people.
+// Bounds of the search for the path of a directory. Lists show only a few directories.
 const (
 	maxDepth     = 256
 	maxNamePages = 16
@@ -20,8 +20,8 @@ const (
 
 func compareInos(a, b posix.Ino) int { return cmp.Compare(a, b) }
 
-// pathFor is path for a user. It returns an empty path for a directory of another user: this user may have no
-// permission for the names above it.
+// pathFor is path on behalf of a user. It returns an empty path for a directory of another user, because this
+// user may lack permission for the names above it.
 func (f *fileSystem) pathFor(ctx context.Context, h *fuse.InHeader, dir posix.Ino) string {
 	if h.Uid != 0 {
 		a, err := f.client.GetAttr(ctx, dir)

@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// setControl sets a control attribute; the kernel has checked that the user may write the directory.
+// setControl sets a control attribute. The kernel has checked that the user may write the inode.
 func (f *fileSystem) setControl(ctx context.Context, h *fuse.InHeader, name string, value []byte) (err error) {
 	value = bytes.TrimSpace(value)
 	if name == XattrTrace {
@@ -43,7 +43,7 @@ func (f *fileSystem) setControl(ctx context.Context, h *fuse.InHeader, name stri
 	return f.client.Place(ctx, cred(h), ino(h), client.Placement{Region: wanted.Region, Spread: wanted.Spread, Move: wanted.Move})
 }
 
-// owns refuses users that may not set the placement of a directory: it moves the bytes of all users in it.
+// owns refuses users who may not set the placement of a directory, which moves the data of all users in it.
 func (f *fileSystem) owns(ctx context.Context, h *fuse.InHeader) error {
 	a, err := f.client.GetAttr(ctx, ino(h))
 	switch {
@@ -57,7 +57,7 @@ func (f *fileSystem) owns(ctx context.Context, h *fuse.InHeader) error {
 	return nil
 }
 
-// parsePlace decodes a Place strictly: it refuses unknown fields, so that a misspelt field is not ignored.
+// parsePlace decodes a Place. It refuses unknown fields, so that a misspelt field is not ignored.
 func parsePlace(value []byte) (p Place, err error) {
 	if len(value) == 0 {
 		return Place{}, nil
@@ -70,8 +70,8 @@ func parsePlace(value []byte) (p Place, err error) {
 	return p, nil
 }
 
-// setTask pauses or resumes the task of a directory: ENODATA if it has none. The task may be in another
-// partition than the directory: a directory moves before its contents.
+// setTask pauses or resumes the task of a directory. It returns ENODATA if there is none. The task may be in
+// another partition than the directory, because a directory moves before its contents.
 func (f *fileSystem) setTask(ctx context.Context, dir posix.Ino, value string) error {
 	flags, ok := map[string]uint32{TaskPause: meta.TaskPause, TaskResume: meta.TaskResume}[value]
 	if !ok {
@@ -95,11 +95,11 @@ func (f *fileSystem) setTask(ctx context.Context, dir posix.Ino, value string) e
 
 // wait returns when every later system call on this mount sees all updates that the token covers.
 //
-// The client does its part at once, but the kernel uses its cached entries for the cache time. The kernel has
-// no request to drop its whole cache. The mount would have to expire names one by one, from a table of all
-// cached names. Each of these notices locks the directory, and the kernel holds this lock while it waits for
-// the current request if that came for the directory. So wait lets the cache time pass: this needs no table
-// and cannot deadlock.
+// The client does its part at once, but the kernel uses cached entries for the cache time. The kernel has no
+// request to drop its whole cache. The mount would have to expire names one by one, from a table of all
+// cached names. Each such notice locks the directory, and the kernel holds that lock while it waits for the
+// present request if the request concerns the directory. So wait waits for the cache time instead: this needs
+// no table and cannot deadlock.
 func (f *fileSystem) wait(ctx context.Context, token string) error {
 	if err := f.client.Wait(ctx, strings.TrimSpace(token)); err != nil {
 		return err
@@ -115,6 +115,6 @@ func (f *fileSystem) wait(ctx context.Context, token string) error {
 	}
 }
 
-// believedLate is the divisor of the cache time that gives the additional wait, for answers that were on
-// their way to the kernel.
+// believedLate divides the cache time: the quotient is an additional wait, for answers that are on their way
+// to the kernel.
 const believedLate = 10

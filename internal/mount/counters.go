@@ -6,15 +6,16 @@ import (
 	"github.com/globalfs/globalfs/internal/client"
 )
 
-// Counters are the counts of a mount since its process serves it, and the processes behind it.
+// Counters are the counters of a mount since the start of the process that serves it, and the processes
+// involved.
 type Counters struct {
-	PID      int      `json:"pid"`      // of the process that serves the mount
-	Servers  []Server `json:"servers"`  // of the cluster
-	Requests uint64   `json:"requests"` // requests of the kernel that were answered
-	Queries  uint64   `json:"queries"`  // reads of metadata by calls
+	PID      int      `json:"pid"`      // process that serves the mount
+	Servers  []Server `json:"servers"`  // servers of the cluster
+	Requests uint64   `json:"requests"` // answered requests of the kernel
+	Queries  uint64   `json:"queries"`  // calls that read metadata
 	Commands uint64   `json:"commands"` // calls that order a command
 
-	Holding client.Holding `json:"holding"` // of directories that the mount holds exclusively
+	Holding client.Holding `json:"holding"` // directories that the mount holds exclusively
 }
 
 // Server is a server of the cluster.

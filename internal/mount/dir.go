@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Cookies of a directory's entries begin above those of its "." and "..".
+// The cookies of a directory's entries are above those of "." and "..".
 const (
 	cookieDot = 1 + iota
 	cookieDotDot
@@ -21,7 +21,7 @@ const (
 // pageEntries is the number of entries of one query: one answer serves several requests of the kernel.
 const pageEntries = 1024
 
-// listings are the open directories by their handles.
+// listings has the open directories by their handles.
 type listings struct {
 	mu   sync.Mutex
 	last uint64              // GUARDED_BY mu
@@ -38,8 +38,8 @@ func (l *listings) add() uint64 {
 	return l.last
 }
 
-// get returns an open directory, nil if there is none. The pages that a predecessor has read are not known:
-// they are read again.
+// get returns an open directory; nil if there is none. For a directory that another process opened, the pages
+// are read again.
 func (l *listings) get(handle uint64) *listing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,18 +55,18 @@ func (l *listings) remove(handle uint64) {
 	delete(l.open, handle)
 }
 
-// listing is an open directory with the page that was read last. Positions are cookies, so any other
-// page can be read at any time.
+// listing is an open directory with the page that was read last. A position is a cookie, so any page can be
+// read at any time.
 type listing struct {
 	mu      sync.Mutex
-	after   uint64       // GUARDED_BY mu; cookie before the first of entries
-	entries []meta.Entry // GUARDED_BY mu; fewer than pageEntries: the directory ends with them
-	version uint64       // GUARDED_BY mu; of the directory, as this client knew it when it was read
+	after   uint64       // cookie before the first entry of the page
+	entries []meta.Entry // the page; with fewer than pageEntries, the directory ends with it
+	version uint64       // version of the directory when the page was read
 	read    time.Time    // GUARDED_BY mu; zero: never
 }
 
-// from returns entries after cookie, and their age. It uses a page again only as long as this client knows of
-// no later update of the partition: no program finds a name that is known to be gone.
+// from returns the entries after cookie, and their age. It uses the page again only while this client knows
+// of no later update of the partition, so that no program sees a name that the client knows to be removed.
 func (l *listing) from(ctx context.Context, f *fileSystem, dir posix.Ino, cookie uint64) ([]meta.Entry, time.Duration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +98,7 @@ func (l *listing) rest(cookie uint64) (rest []meta.Entry, ok bool) {
 	return rest, len(rest) > 0 || len(l.entries) < pageEntries
 }
 
-// OpenDir holds the directory: if it is removed while it is open, its attributes can still be read.
+// OpenDir holds the directory, so that its attributes can be read after it was removed.
 func (f *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if err := f.client.Hold(ino(&in.InHeader)); err != nil {
 		return status(err)
@@ -119,9 +119,9 @@ func (f *fileSystem) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.
 	return f.list(cancel, in, func(e fuse.DirEntry, _ *posix.Attr, _ time.Duration) bool { return out.AddDirEntry(e) })
 }
 
-// ReadDirPlus also returns nodes. The kernel looks the other entries up on demand: "." and "..", files that
-// are being written through this mount, and inodes in another partition. Thus the listing of a directory
-// needs no partition but its own, which may be the only one in reach.
+// ReadDirPlus also returns the attributes of entries. It leaves out those of ".", "..", files that are being
+// written through this mount, and inodes in other partitions; the kernel looks these up on demand. So listing
+// a directory needs only the partition of the directory, which may be the only reachable one.
 func (f *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	mark := f.written.mark()
 	return f.list(cancel, in, func(e fuse.DirEntry, a *posix.Attr, age time.Duration) bool {
@@ -133,7 +133,7 @@ func (f *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *f
 	})
 }
 
-// list adds entries from in's cookie on, until add reports that there is no more room.
+// list passes entries from in's cookie on to add, until add reports that there is no more room.
 func (f *fileSystem) list(cancel <-chan struct{}, in *fuse.ReadIn, add func(e fuse.DirEntry, a *posix.Attr, age time.Duration) bool) fuse.Status {
 	ctx, end := f.waits.reading(cancel, in.Pid)
 	defer end()

@@ -1,7 +1,12 @@
-// Package mount is the FUSE adaptor: it decodes the kernel's requests, calls the client and encodes the
-// answers. It implements go-fuse's raw interface: a FUSE node id is an inode number and those are never used
-// again, so there is no table of nodes. Package mountpoint puts a mount into the tree of directories; package
-// serve runs it and keeps it alive while its process changes. Only this tree of packages imports go-fuse.
+// Package mount is the FUSE adaptor of the file system: it decodes requests of the kernel, calls package
+// client, and encodes the answers.
+//
+//	program --system call--> kernel --request--> package serve --> fileSystem, here --> package client
+//
+// It implements the raw interface of go-fuse. A FUSE node id is an inode number. Inode numbers are never used
+// again, so there is no table of nodes. Package mountpoint mounts and unmounts directories. Package serve
+// runs the loop that reads requests, and hands the mount over when its process is replaced. Package behind
+// collects writes. Only this tree of packages imports go-fuse.
 //
 // # Guarantees for programs
 //

@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Create makes a file that the kernel has not found. If another mount was faster, the kernel must look the
-// name up again and check the permissions of the existing file: ESTALE makes it do so.
+// Create makes a file whose name the kernel has not found. If another mount has made it meanwhile, the kernel
+// must look the name up again and check the permissions of that file: ESTALE makes it do so.
 func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	ctx, end := f.waits.changing(cancel, &in.InHeader)
 	defer end()
@@ -30,7 +30,7 @@ func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name stri
 	return f.made(&in.InHeader, name, &out.EntryOut, a, err)
 }
 
-// Open holds the file and makes the kernel drop its cache of an older version.
+// Open holds the file. If the file has changed since its last open, Open makes the kernel drop its pages.
 func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	ctx, end := f.waits.reading(cancel, in.Pid)
 	defer end()
@@ -45,20 +45,20 @@ func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	f.persister.open(descriptor{number: out.Fh}, a.Ino)
 	f.written.open(a.Ino, out.Fh)
 	if in.Flags&unix.O_TRUNC != 0 {
-		_ = f.written.settleToChange(ctx, ino(&in.InHeader)) // its content is removed
+		_ = f.written.settleToChange(ctx, ino(&in.InHeader)) // the content is removed
 		return f.truncate(cancel, in, out.Fh)
 	}
 	if f.versions.same(&a) {
 		out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
 	} else {
-		f.notices.opened(&a) // pages go with the answer, attributes do not
+		f.notices.opened(&a) // the answer drops the pages, but not the attributes
 	}
 	return fuse.OK
 }
 
-// open opens an inode that has a name. An inode without a name was looked up before it was unlinked: ESTALE
-// makes the kernel look the name up again, once. If the inode of that lookup has lost its name too, because
-// others replace the file all the time, open opens this inode: it had the name at the lookup.
+// open opens an inode. If the inode has no name, it was unlinked after its lookup; ESTALE makes the kernel
+// look the name up again, once. If the inode of that lookup has lost its name too, because others replace the
+// file all the time, open opens it: it had the name at the lookup.
 func (f *fileSystem) open(ctx context.Context, in *fuse.OpenIn) (posix.Attr, error) {
 	a, err := f.client.Open(ctx, ino(&in.InHeader))
 	if errors.Is(err, posix.ESTALE) && f.retries.isOne(in.Pid) {
@@ -90,7 +90,7 @@ func (f *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	f.client.Release(ino(&in.InHeader))
 }
 
-// Forget records that the kernel has no pages of a node any more.
+// Forget records that the kernel has no pages of a node.
 func (f *fileSystem) Forget(node, _ uint64) { f.versions.forget(posix.Ino(node)) }
 
 func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
@@ -109,10 +109,10 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (
 	return fuse.ReadResultData(content), fuse.OK
 }
 
-// Write keeps the data in memory, or passes it to the client. The offset of an append is decided when it is
-// ordered: the kernel's offset comes from a size that may be old. The kernel then has the data in pages at
-// the wrong place, but also a wrong size. So it drops these pages when it asks for attributes before the next
-// read (AUTO_INVAL_DATA). Pages of a shared mapping come without O_APPEND.
+// Write keeps the data in memory, or passes them to the client. The offset of an append is determined when
+// the write is ordered, because the kernel's offset comes from a size that may be out of date. The kernel may
+// then have the data in pages at a wrong offset. Its size is wrong, too, so it drops these pages when it asks
+// for attributes before the next read (AUTO_INVAL_DATA). Pages of a shared mapping come without O_APPEND.
 func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
 	ctx, end := f.waits.changing(cancel, &in.InHeader)
 	defer end()
@@ -128,8 +128,8 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte
 	if err := f.written.settleToChange(ctx, ino(&in.InHeader)); err != nil {
 		return 0, status(err)
 	}
-	if in.WriteFlags&fuse.WRITE_CACHE == 0 { // pages are of any process, and have an outcome of their own
-		if err := f.written.settleHandle(ctx, ino(&in.InHeader), in.Fh); err != nil { // a loss is told first
+	if in.WriteFlags&fuse.WRITE_CACHE == 0 { // pages may belong to any process, and report errors on their own
+		if err := f.written.settleHandle(ctx, ino(&in.InHeader), in.Fh); err != nil { // an earlier loss is reported first
 			return 0, status(err)
 		}
 	}
@@ -144,7 +144,7 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte
 	if in.WriteFlags&fuse.WRITE_CACHE != 0 { // the kernel does not know that the times have changed
 		f.notices.forget(ino(&in.InHeader))
 	}
-	if err == nil && in.Flags&unix.O_DSYNC != 0 { // is a part of O_SYNC
+	if err == nil && in.Flags&unix.O_DSYNC != 0 { // O_SYNC includes O_DSYNC
 		ctx, end := f.waits.reading(cancel, in.Pid)
 		defer end()
 		if err := f.persister.fsync(ctx, &in.InHeader, descriptor{number: in.Fh}); err != nil {

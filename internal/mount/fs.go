@@ -16,8 +16,8 @@ import (
 	"github.com/globalfs/globalfs/internal/progress"
 )
 
-// fileSystem answers the kernel. Its methods are called concurrently. A request without an implementation
-// returns ENOSYS; the kernel remembers that and does not send it again.
+// fileSystem answers the requests of the kernel. Its methods are called concurrently. For a request without
+// an implementation it returns ENOSYS, after which the kernel does not send this kind of request again.
 type fileSystem struct {
 	fuse.RawFileSystem
 	client    *client.Client
@@ -33,11 +33,11 @@ type fileSystem struct {
 	locks    locks
 	setIDs   setIDs
 	notices  notices
-	files    atomic.Uint64  // opened so far: the source of their handles
+	files    atomic.Uint64  // number of opened files: the source of handles
 	checking sync.Mutex     // held during an fsck
-	checked  progress.Meter // of the present or last fsck
+	checked  progress.Meter // progress of the present or last fsck
 
-	collector  *collector.Collector // nil: this mount does not collect
+	collector  *collector.Collector // nil: this mount collects no blocks
 	collecting sync.Mutex           // held during a collection
 	collected  atomic.Pointer[[]byte]
 
@@ -67,7 +67,7 @@ func newFileSystem(cfg *Config) *fileSystem {
 	}
 	f.notices.init(f)
 	f.written = newWritten(cfg, func(ino posix.Ino) {
-		f.versions.forget(ino) // its pages go at the next open, if not before
+		f.versions.forget(ino) // the next open drops the pages at the latest
 		f.kernel.ForgetAttributes(uint64(ino))
 	})
 	return f
@@ -75,7 +75,7 @@ func newFileSystem(cfg *Config) *fileSystem {
 
 func (f *fileSystem) String() string { return "globalfs" }
 
-// status converts a client's error to the kernel's status, by the one table of errnos.
+// status converts an error of the client to a FUSE status, by the only table of errnos.
 func status(err error) fuse.Status {
 	var code posix.Code
 	switch {

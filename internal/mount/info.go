@@ -11,30 +11,30 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// HoldersFunc returns for each block of a partition the names of the servers that have a copy. The error
-// names the servers that did not answer.
+// HoldersFunc returns, for each block of a partition, the names of the servers with a copy. Its error names
+// the servers that did not answer.
 type HoldersFunc func(ctx context.Context, partition uint16, ids []posix.BlockID) ([][]string, error)
 
-// Info is a Where with the content of a file.
+// Info is a Where, with the content of a file.
 type Info struct {
 	Where
 	Mode    uint32   `json:"mode"` // type and permissions, as st_mode
 	Size    uint64   `json:"size"`
 	Used    uint64   `json:"used"` // bytes, without holes
 	Links   uint32   `json:"links"`
-	Copies  int      `json:"copies"`            // of each block, in each region of the partition
+	Copies  int      `json:"copies"`            // copies of each block in each region of the partition
 	Content *Content `json:"content,omitempty"` // of a regular file
-	// Holding is of the whole mount; nil: it holds no directories.
+	// Holding describes the whole mount; nil: it holds no directories.
 	Holding *client.Holding `json:"holding,omitempty"`
 }
 
-// Content is the places of the bytes of a file.
+// Content describes the places of the bytes of a file.
 type Content struct {
 	Extents  uint64 `json:"extents"`
-	Blocks   uint64 `json:"blocks"`   // extents in blocks
+	Blocks   uint64 `json:"blocks"`   // number of extents in blocks
 	Inline   uint64 `json:"inline"`   // bytes in the metadata
 	Holes    uint64 `json:"holes"`    // bytes
-	Complete bool   `json:"complete"` // false: not all extents of the file were counted
+	Complete bool   `json:"complete"` // false: some extents of the file were not counted
 	// First are the first extents; all extents if the file has no more.
 	First []Extent `json:"first_extents"`
 	// Unknown is the reason why some holders are not known; empty: all are known.
@@ -156,7 +156,7 @@ func (f inspector) holdersOf(ctx context.Context, c *Content, partition uint16, 
 	}
 }
 
-// tooLong replaces a longer reason.
+// tooLong replaces a reason that does not fit into the attribute.
 const tooLong = "the answer is too long"
 
 // fitting encodes an Info with as many extents as an attribute can hold.

@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// GetLk is F_GETLK.
+// GetLk implements fcntl(F_GETLK).
 func (f *fileSystem) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
 	ctx, end := f.waits.reading(cancel, in.Pid)
 	defer end()
@@ -31,8 +31,8 @@ func (f *fileSystem) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOu
 	return fuse.OK
 }
 
-// SetLk is F_SETLK, and flock with LOCK_NB or LOCK_UN. It waits for the release of locks of files that were
-// just closed on this mount.
+// SetLk implements fcntl(F_SETLK), and flock with LOCK_NB or LOCK_UN. It first waits until the locks of files
+// that were just closed on this mount are released.
 func (f *fileSystem) SetLk(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	return f.lock(cancel, in, func(ctx context.Context, r client.LockRequest) error {
 		err := f.client.Lock(ctx, r)
@@ -46,7 +46,8 @@ func (f *fileSystem) SetLk(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	})
 }
 
-// SetLkw is F_SETLKW, and flock. Its process must get every signal at once: it may never get the lock.
+// SetLkw implements fcntl(F_SETLKW), and flock that waits. It ends at each signal, because it may wait for
+// ever.
 func (f *fileSystem) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	return f.lock(cancel, in, f.client.LockWait)
 }
@@ -67,7 +68,7 @@ func (f *fileSystem) lock(cancel <-chan struct{}, in *fuse.LkIn, ask func(contex
 	if err := f.settled(ctx, r.Ino); err != nil {
 		return status(err)
 	}
-	if f.locks.holds(r.Ino, o) { // the new lock may let others in
+	if f.locks.holds(r.Ino, o) { // the change of the lock may let others in
 		if err := f.written.settleLocked(ctx, f.client, r.Ino); err != nil {
 			return status(err)
 		}
@@ -76,15 +77,16 @@ func (f *fileSystem) lock(cancel <-chan struct{}, in *fuse.LkIn, ask func(contex
 	err := ask(ctx, r)
 	f.locks.end(r.Ino, o, attempt, err)
 	if err == nil {
-		// Reads under the lock see the writes of others under it: the kernel has all earlier notices, asks
-		// for the attributes of this file again, and drops pages if they have changed.
+		// Reads under the lock must see all writes that others made under it. So the kernel gets all
+		// earlier notices, asks for the attributes of this file again, and drops its pages if the
+		// attributes have changed.
 		f.notices.catchUp(ctx)
 		f.notices.forget(r.Ino)
 	}
 	return status(err)
 }
 
-// unlock is not abandoned: the program assumes that the lock is released.
+// unlock is not interrupted, because the program assumes that the lock is released.
 func (f *fileSystem) unlock(ctx context.Context, r client.LockRequest, o lockOwner) error {
 	before := f.locks.quiet(r.Ino, o)
 	err := f.client.Lock(ctx, r)
@@ -94,11 +96,11 @@ func (f *fileSystem) unlock(ctx context.Context, r client.LockRequest, o lockOwn
 	return err
 }
 
-// lastByte is the last byte of a file that a lock can name.
+// lastByte is the last byte of a file that a lock can cover.
 const lastByte = 1<<63 - 1
 
-// lockRequest converts the kernel's request. The owner of a flock is the open file. The kernel's own name of
-// the owner is an address, which it uses again before it has informed the mount of the close of the file.
+// lockRequest decodes the kernel's request. The owner of a flock is the open file: the kernel's own number of
+// the owner is an address, which it may use again before it has informed the mount of the close.
 func lockRequest(in *fuse.LkIn) client.LockRequest {
 	r := client.LockRequest{
 		Ino: ino(&in.InHeader), Owner: in.Owner, PID: in.Lk.Pid, Start: in.Lk.Start, End: in.Lk.End,
@@ -110,10 +112,10 @@ func lockRequest(in *fuse.LkIn) client.LockRequest {
 	return r
 }
 
-// Flush is asked for at each close of a descriptor: the fcntl locks of the process on the file end then,
-// whichever descriptor they were taken through. Content that was written to the file is ordered before. If
-// the client holds the file exclusively, it is in the log: the death of this process does not lose it. If
-// there are locks, content of all files is ordered before.
+// Flush is sent at each close of a descriptor. It ends the fcntl locks of the process on the file, whichever
+// descriptor took them. Before that it orders the content that was written to the file. If the client holds
+// the file exclusively, the content is only put into the log, from which it survives the death of this
+// process. If there are locks on the file, content of all files is ordered before.
 func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	ctx, end := f.waits.changing(cancel, &in.InHeader)
 	defer end()
@@ -126,15 +128,15 @@ func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status
 	return status(err)
 }
 
-// endFileLocks releases the locks that were taken through an open file, at its last close: flocks, owned by
-// the file itself, and open file description locks, for which the kernel sends no request.
+// endFileLocks releases the locks that were taken through an open file, at its last close: flocks, and open
+// file description locks, for which the kernel sends no request.
 func (f *fileSystem) endFileLocks(ino posix.Ino, file uint64) {
 	f.endLocks(ino, f.locks.ofFile(ino, file))
 }
 
-// endLocks releases all locks of some owners. It returns after at most one timeout of the client, but
-// continues in the background until it has succeeded: no other code releases these locks as long as this
-// mount lives.
+// endLocks releases all locks of some owners. It returns after at most one timeout of the client, and
+// continues in the background until it succeeds, because no other code releases these locks while the mount
+// lives.
 func (f *fileSystem) endLocks(ino posix.Ino, owners []lockOwner) {
 	var all sync.WaitGroup
 	for _, o := range owners {
@@ -164,7 +166,7 @@ func (f *fileSystem) endLater(u unsettled) {
 	})
 }
 
-// endLeft continues to release the locks that are left.
+// endLeft continues to release the locks that another process left.
 func (f *fileSystem) endLeft() {
 	for _, u := range f.locks.takeLeft() {
 		f.endLater(u)
@@ -183,7 +185,7 @@ func (f *fileSystem) endLock(ino posix.Ino, o lockOwner) bool {
 	return err == nil || !errors.Is(err, posix.ETIMEDOUT) && !f.waits.paused()
 }
 
-// settled waits until no release of a lock on ino is under way.
+// settled waits until no release of locks on ino is under way.
 func (f *fileSystem) settled(ctx context.Context, ino posix.Ino) error {
 	if !f.client.Hard() {
 		var cancel context.CancelFunc

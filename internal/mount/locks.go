@@ -9,26 +9,27 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// locks are the possible locks of the processes of this mount, so that a close costs nothing without locks.
+// locks has the owners that may hold locks through this mount. So a close of a file without locks needs no
+// call.
 type locks struct {
 	mu      sync.Mutex
-	last    uint64                             // GUARDED_BY mu; attempt
-	held    map[posix.Ino]map[lockOwner]*tries // GUARDED_BY mu; of owners that may have a lock
+	last    uint64                             // number of the last attempt to lock
+	held    map[posix.Ino]map[lockOwner]*tries // owners that may have a lock
 	endings map[posix.Ino]*ending              // GUARDED_BY mu
 
 	background sync.WaitGroup // releases of locks of files that are closed already
 	left       []unsettled    // GUARDED_BY mu; releases that were not done when the mount was suspended
 }
 
-// unsettled is an owner's locks on an inode that are to be released.
+// unsettled is the locks of an owner on an inode that must be released.
 type unsettled struct {
 	ino    posix.Ino
 	owner  lockOwner
 	settle func()
 }
 
-// lockOwner is the owner of locks of one kind, and the open file through which it took them. An owner
-// that used several files has as many entries.
+// lockOwner is the owner of locks of one kind, together with the open file through which it took them. An
+// owner that used several files has several entries.
 type lockOwner struct {
 	file  uint64
 	owner uint64
@@ -37,14 +38,14 @@ type lockOwner struct {
 
 // tries are the attempts of an owner to get locks on an inode.
 type tries struct {
-	first   uint64 // attempt
-	last    uint64 // attempt
+	first   uint64 // number of the first attempt
+	last    uint64 // number of the last attempt
 	running int
-	flushed time.Time     // close of a descriptor of the file after them: maybe the last
-	gone    chan struct{} // closed when the owner has no locks any more
+	flushed time.Time     // time of the last close of a descriptor of the file after the attempts; it may have been the last descriptor
+	gone    chan struct{} // closed when the owner has no locks
 }
 
-// ending is the set of locks on an inode with a release under way.
+// ending has the locks on an inode whose release is under way.
 type ending struct {
 	owners map[lockOwner]int
 	done   chan struct{} // closed when none is left
@@ -108,8 +109,8 @@ func (l *locks) quiet(ino posix.Ino, o lockOwner) (attempt uint64) {
 	return 0
 }
 
-// forget records that o has released all locks on ino, unless o has tried to lock it after the attempt
-// before, which quiet has returned.
+// forget records that o has released all locks on ino, unless o has begun another attempt after the attempt
+// before, which quiet returned.
 func (l *locks) forget(ino posix.Ino, o lockOwner, before uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +128,7 @@ func (l *locks) remove(ino posix.Ino, o lockOwner) {
 	}
 }
 
-// ofProcess lists the owners of fcntl locks on ino with an owner.
+// ofProcess returns the owners of fcntl locks on ino that have a given owner number.
 func (l *locks) ofProcess(ino posix.Ino, owner uint64) (found []lockOwner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,9 +140,9 @@ func (l *locks) ofProcess(ino posix.Ino, owner uint64) (found []lockOwner) {
 	return found
 }
 
-// ofFile lists the owners of locks on ino that took them through an open file. If the owner has also used
-// another file, which is open, its locks stay with that file: the owner is a process, or the kernel has given
-// its name to the new file.
+// ofFile returns the owners that took locks on ino through an open file. If an owner has also used another
+// file that is open, its locks stay with that file: the owner is a process, or the kernel has given its
+// number to the new file.
 func (l *locks) ofFile(ino posix.Ino, file uint64) (found []lockOwner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,8 +183,8 @@ func (l *locks) flush(ino posix.Ino, file uint64) {
 // the kernel does not wait for the release.
 const closeDelay = 500 * time.Millisecond
 
-// closed waits until the locks of just closed files are gone, or these files turn out to be still open. It
-// reports whether there were such files.
+// closed waits until the locks of files that were just closed are released, or these files turn out to be
+// open still. It reports whether there were such files.
 func (l *locks) closed(ctx context.Context, ino posix.Ino) (some bool) {
 	for _, t := range l.flushed(ino) {
 		timer := time.NewTimer(time.Until(t.flushed.Add(closeDelay)))
@@ -248,8 +249,8 @@ func (l *locks) takeLeft() (left []unsettled) {
 }
 
 // settled waits until no release of a lock on ino is under way. The kernel does not wait for the release when
-// a file is closed: the program's new lock could conflict with its own old one, or be lost, since the kernel
-// uses owners again.
+// a file is closed. Without the wait, a new lock of the program could conflict with its own old lock, or be
+// released with it, because the kernel uses owner numbers again.
 func (l *locks) settled(ctx context.Context, ino posix.Ino) error {
 	for {
 		l.mu.Lock()

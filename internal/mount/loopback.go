@@ -15,16 +15,16 @@ import (
 // maxSplice is the largest request with an answer that fits a pipe, in bytes.
 const maxSplice = 512 << 10
 
-// Loopback is the configuration of a mount of go-fuse's loopback file system. It shows a directory of the
-// disk at another place, with only FUSE in between: the baseline for measurements of our own mounts.
+// Loopback configures a mount of go-fuse's loopback file system, which shows a directory of the disk at
+// another place. It is the baseline of measurements: it has the costs of FUSE and nothing else.
 type Loopback struct {
 	Backing string // an existing directory
 	Dir     string // where to mount: an existing directory
-	// Tuned asks the kernel for the largest requests that go-fuse can splice, and for reading as far ahead as
-	// our own mounts do. Without, the options are those of go-fuse's example.
+	// Tuned requests the largest requests that go-fuse can splice, and the read-ahead of our own mounts.
+	// Otherwise the options are those of go-fuse's example.
 	Tuned bool
-	// Passthrough lets the kernel read and write the files of Backing itself: bytes do not come to this
-	// process at all.
+	// Passthrough makes the kernel itself read and write the files of Backing: the bytes do not reach this
+	// process.
 	Passthrough bool
 }
 
@@ -66,7 +66,7 @@ func (l *Loopback) Mount() (unmount func() error, err error) {
 		return nil, errors.Join(ErrNoPassthrough, unmount())
 	}
 	if l.Tuned {
-		_ = mountpoint.ReadFarAhead(l.Dir) // our own mounts also work without it if it is not permitted
+		_ = mountpoint.ReadFarAhead(l.Dir) // optional for our own mounts, too
 	}
 	return unmount, nil
 }

@@ -18,26 +18,26 @@ import (
 // DefaultCacheTime is the time for which the kernel caches names and attributes.
 const DefaultCacheTime = time.Second
 
-// maxBackground bounds the requests without a waiting process, read-ahead above all: enough to fill a long
+// maxBackground bounds the requests without a waiting process, mainly read-ahead. It suffices to fill a long
 // link.
 const maxBackground = 64
 
 // Config of a mount.
 type Config struct {
-	Client    *client.Client // the mount does not close it
-	Dir       string         // where to mount: an existing directory
-	Subdir    string         // the directory of the tree that is mounted, by its path; empty: all of it. Take goes on with the one that is
-	CacheTime time.Duration  // 0: DefaultCacheTime; negative: not at all
+	Client    *client.Client // the caller closes it
+	Dir       string         // directory on which to mount, which must exist
+	Subdir    string         // path of the directory of the tree to mount; empty: the root. Take ignores it and keeps the present one
+	CacheTime time.Duration  // time for which the kernel caches names and attributes; 0: DefaultCacheTime; negative: not at all
 	Logger    *slog.Logger   // nil: slog.Default()
-	// Sync has each write ordered before it is answered. Otherwise writes are collected, at the latest until
-	// the file is closed: see "Guarantees for programs".
+	// Sync makes each write ordered before it is answered. Otherwise writes are collected until the file is
+	// closed at the latest: see "Guarantees for programs".
 	Sync bool
-	// Collector deletes unneeded blocks on a request by XattrGC; nil: such requests are refused.
+	// Collector deletes unneeded blocks on request (XattrGC); nil: such requests are refused.
 	Collector *collector.Collector
-	// Holders queries the storage servers for the copies of blocks, for XattrInfo; nil: XattrInfo has no
+	// Holders asks the storage servers for the copies of blocks, for XattrInfo; nil: XattrInfo omits the
 	// copies.
 	Holders HoldersFunc
-	Trace   *trace.Recorder // of the client's calls, for XattrTrace; nil: there are no traces
+	Trace   *trace.Recorder // records the client's calls, for XattrTrace; nil: there are no traces
 	Options Options
 }
 
@@ -79,9 +79,9 @@ func New(cfg Config) (*serve.Mount, error) {
 	return m, nil
 }
 
-// Take continues a mount of another process. cfg's client was made to resume ClientState; Dir, Subdir and
-// Options are those of the mount. If Take fails, the mount is unchanged: the caller closes handed, and the
-// predecessor continues to serve.
+// Take takes a mount over from another process. The client in cfg must have been made to resume ClientState.
+// Dir, Subdir and Options are those of the mount. If Take fails, the mount is unchanged: the caller closes
+// handed, and the previous process continues to serve.
 func Take(cfg Config, handed *serve.Handed) (*serve.Mount, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func Take(cfg Config, handed *serve.Handed) (*serve.Mount, error) {
 	return serve.Take(cfg.served(newFileSystem(&cfg)), handed)
 }
 
-// served is the part of a mount that package serve needs.
+// served returns the part of the configuration that package serve needs.
 func (cfg *Config) served(f serve.FileSystem) serve.Config {
 	return serve.Config{FileSystem: f, Options: wishes(cfg.Logger), Logger: cfg.Logger, Trace: cfg.Trace}
 }
@@ -108,7 +108,7 @@ func (cfg *Config) complete() error {
 	return cfg.Options.Validate()
 }
 
-// reach fails if the root cannot be read. It is called before programs can begin to wait for the mount.
+// reach fails if the root of the mount cannot be read. It is called before programs can wait for the mount.
 func reach(c *client.Client, dir string, root posix.Ino) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout())
 	defer cancel()

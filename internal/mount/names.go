@@ -9,7 +9,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// made answers a request for the node of a name.
+// made answers a request that made or found an inode with a name.
 func (f *fileSystem) made(h *fuse.InHeader, name string, out *fuse.EntryOut, a posix.Attr, err error) fuse.Status {
 	if err != nil {
 		return status(err)

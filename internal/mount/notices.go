@@ -12,23 +12,23 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// maxNotices bounds the changes that wait for their notices to the kernel. With more, the kernel has to look
-// at everything again.
+// maxNotices bounds the changes whose notices are not sent yet. Beyond it, the kernel must refresh
+// everything.
 const maxNotices = 1 << 12
 
-// noticeStuck is the time from which on a notice that does not return ends the long caching.
+// noticeStuck is the time after which a notice that does not return ends the long caching of attributes.
 const noticeStuck = 5 * time.Second
 
-// notices tell the kernel of names and attributes that other mounts have changed. The kernel takes the lock
-// of a directory for the notice of a name in it. So a goroutine of notices sends them, and no request waits
-// for the notice of a name. Notices wait for the requests that they concern: those in the directory, and
-// those with an answer that describes the inode.
+// notices inform the kernel of names and attributes that other mounts have changed. For the notice of a name
+// the kernel takes the lock of the directory. So a separate goroutine sends notices, and no request waits for
+// the notice of a name. Notices wait for the requests that they concern: requests in the directory, and
+// requests whose answer describes the inode.
 //
-// The kernel drops an answer with attributes that it processes after a notice of the inode. A read that has
-// asked for them then uses an old size. So a lock and an open of a changed file begin a time without
-// notices of the inode, in which the kernel does not cache its attributes (forget), and so does each notice.
-// While the inode is locked through this mount, there are no notices of it either: the kernel then caches its
-// attributes for Config.CacheTime.
+// If the kernel processes an answer with attributes after a notice of the inode, it drops the answer. A read
+// that has asked for the attributes then uses an old size. So each notice, each lock, and each open of a
+// changed file begins a time without notices of the inode, in which the kernel does not cache its attributes
+// (forget). While the inode is locked through this mount, there are no notices of it either, and the kernel
+// caches its attributes for Config.CacheTime.
 type notices struct {
 	kernel    *serve.Kernel
 	client    *client.Client
@@ -38,15 +38,15 @@ type notices struct {
 
 	mu      sync.Mutex
 	trusted trusted                  // GUARDED_BY mu
-	before  time.Time                // until then the kernel may trust attributes that a predecessor gave it
+	before  time.Time                // until then the kernel may cache attributes that another process gave it
 	waiting []meta.Change            // GUARDED_BY mu
 	queued  map[meta.Change]struct{} // GUARDED_BY mu; the changes in waiting
-	added   uint64                   // GUARDED_BY mu; changes that were ever in waiting
-	done    uint64                   // GUARDED_BY mu; and those of them whose notices were sent or set aside
-	runs    bool                     // GUARDED_BY mu; the goroutine
-	sending posix.Ino                // GUARDED_BY mu; the inode of the notice that is being sent; 0: none
-	began   time.Time                // GUARDED_BY mu; when the present notice was begun; zero: none is sent
-	sent    chan struct{}            // GUARDED_BY mu; closed after the next notice; nil: no waiters
+	added   uint64                   // number of changes that were ever added to waiting
+	done    uint64                   // number of those whose notices were sent or dropped
+	runs    bool                     // the goroutine of run exists
+	sending posix.Ino                // inode of the notice that is being sent; 0: none
+	began   time.Time                // begin of the present notice; zero: none is being sent
+	sent    chan struct{}            // closed after the next notice; nil: no waiters
 	closed  bool                     // GUARDED_BY mu
 }
 
@@ -56,7 +56,7 @@ func (n *notices) init(f *fileSystem) {
 	n.trusted, n.queued = newTrusted(), map[meta.Change]struct{}{}
 }
 
-// add takes a change by another mount; kind 0: everything may have changed.
+// add queues the notices of a change by another mount. Kind 0 means that everything may have changed.
 func (n *notices) add(c meta.Change) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -78,7 +78,7 @@ func (n *notices) add(c meta.Change) {
 	}
 }
 
-// concerns reports whether the kernel may cache the changed part. The caller holds mu.
+// concerns reports whether the kernel may have cached the changed part. The caller holds mu.
 func (n *notices) concerns(c *meta.Change) bool {
 	switch c.Kind {
 	case meta.ChangedAttr, meta.ChangedPlace:
@@ -113,7 +113,7 @@ func (n *notices) run() {
 	}
 }
 
-// wake wakes those who wait for a notice. The caller holds mu.
+// wake wakes the goroutines that wait for a notice. The caller holds mu.
 func (n *notices) wake() {
 	if n.sent != nil {
 		close(n.sent)
@@ -133,17 +133,17 @@ func (n *notices) send(c *meta.Change) {
 	}
 }
 
-// expireName makes the kernel look up a name again. Other names that may have changed, the kernel looks up
-// when it has cached them for Config.CacheTime.
+// expireName makes the kernel look a name up again. Other names in the directory expire after
+// Config.CacheTime.
 func (n *notices) expireName(at client.Name) {
 	n.begin(0)
 	n.kernel.ExpireEntry(at.Dir, at.Name, func() { n.add(meta.Change{Kind: meta.ChangedName, Ino: at.Dir, Name: at.Name}) })
 	n.end()
 }
 
-// expireAttr makes the kernel ask for the attributes of an inode. If the kernel has got to know the inode a
-// moment ago, with a name, a notice of this name goes first: it takes the lock of the directory, and so comes
-// after the kernel has processed the answer.
+// expireAttr makes the kernel ask for the attributes of an inode. If the kernel has learned of the inode a
+// moment ago, with a name, a notice of that name is sent first. It takes the lock of the directory, so it
+// comes after the kernel has processed the answer.
 func (n *notices) expireAttr(ino posix.Ino) {
 	again := func() { n.add(meta.Change{Kind: meta.ChangedAttr, Ino: ino}) }
 	n.mu.Lock()
@@ -163,7 +163,7 @@ func (n *notices) expireAttr(ino posix.Ino) {
 	n.trusted.remove(ino)
 	n.trusted.calmDown(ino)
 	n.mu.Unlock()
-	if (ok || time.Now().Before(n.before)) && !n.kernel.ExpireAttributes(ino, again) { // otherwise forgotten meanwhile
+	if (ok || time.Now().Before(n.before)) && !n.kernel.ExpireAttributes(ino, again) { // otherwise the kernel has forgotten the inode
 		n.mu.Lock()
 		n.trusted.put(ino, last)
 		n.mu.Unlock()
@@ -188,7 +188,7 @@ func (n *notices) begin(ino posix.Ino) {
 	n.sending, n.began = ino, time.Now()
 }
 
-// end records that the notice was sent or set aside.
+// end records that the notice was sent or dropped.
 func (n *notices) end() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -199,8 +199,8 @@ func (n *notices) end() {
 	n.wake()
 }
 
-// believe notes that the kernel will cache attributes of an inode. believed is false if there will be no
-// notices of them; calm means that there was a notice a moment ago, and that there is no other yet.
+// believe records that the kernel will cache the attributes of an inode. believed is false if there will be
+// no notices of them. calm means that there was a notice a moment ago, and no notice is sent for a while.
 func (n *notices) believe(a *posix.Attr, name client.Name) (believed, calm bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -213,7 +213,8 @@ func (n *notices) believe(a *posix.Attr, name client.Name) (believed, calm bool)
 // isStuck reports whether a notice does not return. The caller holds mu.
 func (n *notices) isStuck() bool { return !n.began.IsZero() && time.Since(n.began) > noticeStuck }
 
-// opened makes the kernel ask for the attributes of a file that is being opened if it may have older ones.
+// opened makes the kernel ask for the attributes of a file that is being opened, if the kernel may have older
+// ones.
 func (n *notices) opened(a *posix.Attr) {
 	n.mu.Lock()
 	last, trusts := n.trusted.get(a.Ino)
@@ -228,8 +229,8 @@ func (n *notices) opened(a *posix.Attr) {
 	}
 }
 
-// changed drops attributes of inodes from before an own change that are on their way to the kernel: there is
-// no notice of own changes. The caller has not answered the request for the change yet.
+// changed invalidates attributes from before an own change that are on their way to the kernel, because own
+// changes have no notice. The caller has not answered the request of the change yet.
 func (n *notices) changed(inos ...posix.Ino) {
 	for _, ino := range inos {
 		n.mu.Lock()
@@ -241,8 +242,8 @@ func (n *notices) changed(inos ...posix.Ino) {
 	}
 }
 
-// forget makes the kernel ask for the attributes of an inode, and begins a time without notices of them: no
-// later notice makes the kernel drop the answer.
+// forget makes the kernel ask for the attributes of an inode. It begins a time without notices of them, so
+// that no later notice makes the kernel drop the answer.
 func (n *notices) forget(ino posix.Ino) {
 	n.mu.Lock()
 	n.trusted.calmDown(ino)
@@ -254,7 +255,8 @@ func (n *notices) forget(ino posix.Ino) {
 	n.kernel.ForgetAttributes(uint64(ino))
 }
 
-// awaitSent waits for the end of the present notice. The caller holds mu, which is free meanwhile.
+// awaitSent waits for the end of the present notice. The caller holds mu, which awaitSent releases while it
+// waits.
 func (n *notices) awaitSent(most time.Duration) {
 	if n.sent == nil {
 		n.sent = make(chan struct{})
@@ -271,7 +273,7 @@ func (n *notices) awaitSent(most time.Duration) {
 }
 
 // catchUp returns when the kernel has the notices of all changes that this client has seen. If the client
-// does not hear of them in time, the kernel forgets everything.
+// does not learn of all changes in time, the kernel drops everything.
 func (n *notices) catchUp(ctx context.Context) {
 	if n.cacheTime == 0 {
 		return
@@ -282,7 +284,7 @@ func (n *notices) catchUp(ctx context.Context) {
 	n.settle(ctx)
 }
 
-// settle returns when the kernel has the notices of all changes that the client has taken in, but for those
+// settle returns when the kernel has the notices of all changes that the client has applied, except those
 // that wait for a request.
 func (n *notices) settle(ctx context.Context) {
 	n.mu.Lock()
@@ -292,7 +294,7 @@ func (n *notices) settle(ctx context.Context) {
 	}
 }
 
-// close ends the notices: those that wait are dropped.
+// close ends the notices. It drops those that wait.
 func (n *notices) close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -20,8 +20,8 @@ const DefaultFsName = "globalfs"
 // Options of the kernel for the mount.
 type Options struct {
 	Flags mountpoint.Flags
-	// Access is the set of users with access to the mount. A mounting user other than root needs
-	// user_allow_other in /etc/fuse.conf for AllUsers.
+	// Access is the set of users who may use the mount. If the mounting user is not root, AllUsers needs
+	// user_allow_other in /etc/fuse.conf.
 	Access Access
 	FsName string // the source that df and findmnt show; empty: DefaultFsName
 }
@@ -57,8 +57,8 @@ func (o *Options) kernel() *mountpoint.Options {
 	return &mountpoint.Options{Source: o.FsName, Flags: o.Flags, Kernel: options}
 }
 
-// wishes returns the requested features of the kernel's protocol, with the reasons. A change of them changes
-// the terms: a mount is handed over only between versions with the same terms.
+// wishes returns the requested features of the kernel's protocol, with the reasons. A mount is handed over
+// only between versions with the same features.
 func wishes(logger *slog.Logger) *fuse.MountOptions {
 	return &fuse.MountOptions{
 		Name:          "globalfs",

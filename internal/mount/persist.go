@@ -13,9 +13,9 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Fsync returns when all of these survive a loss of power of all servers: the content written to the file
-// through this mount, all other ordered updates of this mount, and the updates of the file's partition that
-// this mount has seen. The kernel sends its own dirty data before.
+// Fsync returns when all of the following survive a loss of power of all servers: the content written to the
+// file through this mount, all other ordered updates of this mount, and the updates of the file's partition
+// that this mount has seen. The kernel sends its own dirty pages before.
 func (f *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	ctx, end := f.waits.reading(cancel, in.Pid)
 	defer end()
@@ -36,14 +36,14 @@ func (f *fileSystem) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Sta
 	return status(f.persister.fsync(ctx, &in.InHeader, descriptor{number: in.Fh, directory: true}))
 }
 
-// persister makes the servers write to their disks. It knows the descriptors that got an error for a possible
-// loss of acknowledged updates. As with files on a disk, each descriptor gets EIO once for each loss after
-// its open that concerns its file or directory; and the mount gets it once for each loss.
+// persister makes the servers write to their disks, and reports possible losses of acknowledged updates. As
+// on a local disk, each descriptor gets EIO once for each loss after its open that concerns its file or
+// directory. The mount itself gets it once for each loss.
 type persister struct {
 	client *client.Client
 
 	mu   sync.Mutex
-	told map[descriptor]uint64 // GUARDED_BY mu; losses that the descriptor need not report any more, if any; of other processes, too
+	told map[descriptor]uint64 // number of losses that the descriptor need not report any more, including reports by other processes
 }
 
 // descriptor is an open file or directory; the zero value: the mount.
@@ -60,8 +60,8 @@ func (p *persister) fsync(ctx context.Context, h *fuse.InHeader, d descriptor) e
 	return err
 }
 
-// close returns EIO if the descriptor has not reported a loss. That does not count as reported: a duplicate
-// of the descriptor, which fsync is called for, may be open.
+// close returns EIO if the descriptor has not reported a loss. That does not count as a report, because a
+// duplicate of the descriptor may be open, on which fsync is called later.
 func (p *persister) close(h *fuse.InHeader, d descriptor) error {
 	lost := p.client.LossesOf(ino(h))
 	p.mu.Lock()
@@ -74,11 +74,11 @@ func (p *persister) close(h *fuse.InHeader, d descriptor) error {
 
 // Synced is the answer of XattrSync.
 type Synced struct {
-	Partitions int     `json:"partitions"` // of the tree; all were queried
+	Partitions int     `json:"partitions"` // number of partitions of the tree, all of which were queried
 	Seconds    float64 `json:"seconds"`
 }
 
-// syncAll is fsync of everything.
+// syncAll is fsync of everything that this mount has written and seen.
 func (p *persister) syncAll(ctx context.Context) ([]byte, error) {
 	began := time.Now()
 	err := p.client.PersistAll(ctx)
@@ -98,7 +98,7 @@ func (p *persister) open(d descriptor, ino posix.Ino) {
 	}
 }
 
-// tell reports whether a descriptor must report a loss now, when the number of losses is count.
+// tell reports whether a descriptor must report a loss now; count is the number of losses so far.
 func (p *persister) tell(d descriptor, count uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +116,7 @@ func (p *persister) forget(d descriptor) {
 	delete(p.told, d)
 }
 
-// state returns what was told, for another process.
+// state returns the reports so far, for another process.
 func (p *persister) state() (all []serve.Told) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

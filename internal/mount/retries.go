@@ -12,7 +12,7 @@ const retryWithin = 100 * time.Millisecond
 // thread, which does nothing between them.
 type retries struct {
 	mu      sync.Mutex
-	refused map[uint32]time.Time // GUARDED_BY mu; when a thread was given ESTALE
+	refused map[uint32]time.Time // time at which a thread got ESTALE
 }
 
 // isOne reports whether an open by thread is a retry. If not, the caller returns ESTALE.

@@ -12,24 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fate is the knowledge of the mount about the thread that waits for a request.
+// fate is the state of the process that waits for a request, as far as the mount knows.
 type fate uint8
 
 const (
 	unknown fate = iota // the thread is in another PID namespace, or hidden
 	living              // no pending signal ends its process
-	doomed              // a pending signal ends its process, or the thread has ended
+	doomed              // a pending signal will end its process, or the thread has ended
 )
 
-// fateOf returns the fate of a thread. The kernel informs the mount of the first signal of a waiting thread
-// only, and does not give its number.
+// fateOf returns the fate of a thread. The kernel informs the mount only of the first signal of a waiting
+// thread, without its number.
 func fateOf(tid uint32) fate {
 	if tid == 0 {
 		return unknown
 	}
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", tid))
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && unix.Kill(int(tid), 0) == unix.ESRCH: // it is not only hidden
+	case errors.Is(err, fs.ErrNotExist) && unix.Kill(int(tid), 0) == unix.ESRCH: // the thread does not exist; otherwise it would only be hidden
 		return doomed
 	case err != nil:
 		return unknown

@@ -13,9 +13,9 @@ import (
 // errNoDirectory means that Config.Subdir does not exist.
 var errNoDirectory = errors.New("the tree has no such directory")
 
-// findRoot returns the directory at a path below the root of the tree, for the root of a mount. The client
-// holds it: then every renewal of the session keeps its ticket (package route). The kernel could not look it
-// up again.
+// findRoot returns the directory at a path below the root of the tree, as the root of a mount. The client
+// holds it, so that every renewal of the session keeps its ticket (package route): the kernel cannot look the
+// root up again.
 func findRoot(c *client.Client, path string) (posix.Ino, error) {
 	root, err := find(c, path)
 	if err == nil && root != posix.Root {

@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/mount/serve"
 )
 
-// ClientState returns the state for the client of the process that takes a mount (client.Config.Resume).
+// ClientState returns the state for the client of the process that takes a mount over (client.Config.Resume).
 func ClientState(handed *serve.Handed) (*client.State, error) {
 	s, err := serve.DecodeState(handed.State)
 	if err != nil {
@@ -50,10 +50,10 @@ func (f *fileSystem) Close() {
 
 // Suspend implements serve.Transfer.
 func (f *fileSystem) Suspend(s *serve.State) error {
-	if f.written.settleWithin(f.client.Timeout()) != nil { // the next process would not have this content
+	if f.written.settleWithin(f.client.Timeout()) != nil { // the next process would not have the content
 		return serve.ErrBusy
 	}
-	if giveBack(f.client) != nil { // the next process does not know the directories that this one holds
+	if giveBack(f.client) != nil { // the next process does not know the held directories
 		return serve.ErrBusy
 	}
 	of := f.client.Suspend()
@@ -87,7 +87,7 @@ func (f *fileSystem) Adopt(s *serve.State) error {
 	return nil
 }
 
-// fill sets the file system's part of a state, with the state of its client.
+// fill sets the part of a state that the file system and its client have.
 func (f *fileSystem) fill(s *serve.State, of *client.State) (err error) {
 	s.Running, s.Files, s.Listings = of.Running, f.files.Load(), f.listings.count()
 	s.Refused, s.Holders, s.Lost = f.retries.threads(), f.locks.state(), f.written.lost()
@@ -96,11 +96,11 @@ func (f *fileSystem) fill(s *serve.State, of *client.State) (err error) {
 	return err
 }
 
-// unknownHandles is more than the number of handles that a process gives between its last reported state and
+// unknownHandles is an upper bound of the handles that a process gives between its last reported state and
 // its death.
 const unknownHandles = 1 << 32
 
-// adopt continues from a state. It must be called before the first request is served.
+// adopt continues from a state. It is called before the first request is served.
 func (f *fileSystem) adopt(s *serve.State) {
 	if s.Running {
 		s.Files += unknownHandles
@@ -125,7 +125,7 @@ func (l *listings) count() uint64 {
 	return l.last
 }
 
-// threads returns the threads that retry with their next open.
+// threads returns the threads whose next open is a retry.
 func (r *retries) threads() (threads []uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,7 +137,7 @@ func (r *retries) threads() (threads []uint32) {
 	return threads
 }
 
-// state returns all owners.
+// state returns all owners that may hold locks.
 func (l *locks) state() (all []serve.LockOwner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +152,7 @@ func (l *locks) state() (all []serve.LockOwner) {
 	return all
 }
 
-// adopt adds an owner of a predecessor.
+// adopt adds an owner of another process.
 func (l *locks) adopt(s *serve.LockOwner) {
 	o := lockOwner{file: s.File, owner: s.Owner, flock: s.Flock}
 	l.end(s.Ino, o, l.begin(s.Ino, o), nil)

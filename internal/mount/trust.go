@@ -13,32 +13,32 @@ import (
 
 const (
 	// trustTime is the time for which the kernel caches attributes whose changes the client reports. Names
-	// are not cached for so long: a notice of a name waits for the requests in its directory, however
-	// slow.
+	// are cached for a shorter time, because a notice of a name waits for all requests in its directory,
+	// however slow they are.
 	trustTime = 30 * time.Second
-	// trustSlack is a generous bound of the time from the decision about an answer to the end of its way to
-	// the kernel.
+	// trustSlack is an upper bound of the time from the decision about an answer to its arrival in the
+	// kernel.
 	trustSlack = 5 * time.Second
-	// calmTime is the time after a notice of an inode's attributes without another one: the kernel does not
-	// cache them meanwhile.
+	// calmTime is the time after a notice of an inode's attributes in which no other is sent. The kernel
+	// does not cache the attributes meanwhile.
 	calmTime = 200 * time.Millisecond
-	// maxTrusted bounds the inodes with attributes that the kernel caches for trustTime.
+	// maxTrusted bounds the inodes whose attributes the kernel caches for trustTime.
 	maxTrusted = 1 << 16
 )
 
-// trusted are the inodes with attributes that the kernel caches until it gets a notice. An entry lives for
-// trustTime and trustSlack at least. The owner synchronises.
+// trusted has the inodes whose attributes the kernel caches until a notice. An entry is kept for at least
+// trustTime + trustSlack. It is not safe for concurrent use.
 type trusted struct {
 	young, old map[posix.Ino]given
 	since      time.Time               // when young was begun
-	calm       map[posix.Ino]time.Time // inodes with a recent notice: until then there is no other
-	calmMost   int                     // size of calm at which it is searched for old entries
+	calm       map[posix.Ino]time.Time // inodes with a recent notice; no other notice is sent until then
+	calmMost   int                     // size of calm at which old entries are removed
 }
 
-// given is the last answer with trusted attributes of an inode.
+// given is the last answer with cached attributes of an inode.
 type given struct {
 	at   time.Time
-	name client.Name // that the answer was about; zero: none
+	name client.Name // the name in the request; zero: none
 	version
 }
 
@@ -78,7 +78,8 @@ func (t *trusted) inodes() []posix.Ino {
 	return slices.AppendSeq(slices.Collect(maps.Keys(t.young)), maps.Keys(t.old))
 }
 
-// calmDown begins a time without notices of the attributes of an inode. Answers after it are not trusted.
+// calmDown begins a time without notices of the attributes of an inode. The kernel does not cache attributes
+// from answers in this time.
 func (t *trusted) calmDown(ino posix.Ino) {
 	now := time.Now()
 	if len(t.calm) >= max(maxTrusted/16, t.calmMost) {
@@ -94,8 +95,8 @@ func (t *trusted) calmDown(ino posix.Ino) {
 
 func (t *trusted) isCalm(ino posix.Ino) bool { return time.Now().Before(t.calm[ino]) }
 
-// attrTime returns the time for which the kernel may cache attributes in the answer to a request: long if a
-// notice will follow the next change of another mount. name is the name that the answer is about, if any.
+// attrTime returns the time for which the kernel may cache the attributes in an answer: long if the next
+// change by another mount will cause a notice. name is the name in the request, if there is one.
 //
 // The order of the steps makes the notice reach the kernel after the answer: from Describe on notices of the
 // inode wait for the answer, the entry in trusted makes the notice necessary, and Covers finds that there was
@@ -104,7 +105,7 @@ func (n *notices) attrTime(unique uint64, a *posix.Attr, name client.Name) time.
 	switch {
 	case n.cacheTime == 0 || !n.kernel.Describe(unique, a.Ino):
 		return n.cacheTime
-	case n.locks.any(a.Ino): // there are no notices
+	case n.locks.any(a.Ino): // there are no notices of a locked inode
 		return n.cacheTime
 	}
 	believed, calm := n.believe(a, name)
@@ -117,8 +118,7 @@ func (n *notices) attrTime(unique uint64, a *posix.Attr, name client.Name) time.
 	return max(trustTime, n.cacheTime)
 }
 
-// entry fills in the node of a name for the kernel, in the answer to a request in the directory. The answer
-// is of that age.
+// entry sets the answer to a request for a name: the node and its attributes, which have the given age.
 func (f *fileSystem) entry(h *fuse.InHeader, name string, out *fuse.EntryOut, a *posix.Attr, age time.Duration) {
 	out.NodeId = uint64(a.Ino)
 	fill(&out.Attr, a)
@@ -127,7 +127,7 @@ func (f *fileSystem) entry(h *fuse.InHeader, name string, out *fuse.EntryOut, a 
 	out.SetAttrTimeout(max(0, f.notices.attrTime(h.Unique, a, client.Name{Dir: ino(h), Name: name})-age))
 }
 
-// attr fills in attributes for the kernel.
+// attr sets the answer to a request for attributes.
 func (f *fileSystem) attr(h *fuse.InHeader, out *fuse.AttrOut, a *posix.Attr) {
 	fill(&out.Attr, a)
 	f.setIDs.told(a)

@@ -6,7 +6,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// version distinguishes contents of a file: every change of them sets the time of change.
+// version distinguishes contents of a file: every change of the content changes the ctime.
 type version struct {
 	mtime, ctime posix.Time
 	size         uint64
@@ -14,9 +14,9 @@ type version struct {
 
 func versionOf(a *posix.Attr) version { return version{a.Mtime, a.Ctime, a.Size} }
 
-// versions remembers each file's version when it was opened last, as long as the kernel remembers
-// the file. If it is still the same at the next open, all pages that the kernel has read
-// meanwhile are of this version too and may stay.
+// versions has, for each file that the kernel remembers, its version at the last open. If the version is the
+// same at the next open, all pages that the kernel has read since are of this version, and the kernel may
+// keep them.
 type versions struct {
 	mu     sync.Mutex
 	opened map[posix.Ino]version // GUARDED_BY mu

@@ -16,7 +16,7 @@ import (
 // see "Signals".
 const patience = 2 * time.Second
 
-// fateEvery is the time between two looks at a process that got another signal.
+// fateEvery is the time between two checks of a process that may get another signal.
 const fateEvery = 100 * time.Millisecond
 
 // waits makes the contexts in which requests wait for the cluster.
@@ -28,8 +28,8 @@ type waits struct {
 	pauses  atomic.Pointer[pausing]
 }
 
-// pausing is the context of the requests that end when the mount is suspended: the next process can begin
-// them anew.
+// pausing is the context of requests that end when the mount is suspended, because the next process can begin
+// them again.
 type pausing struct {
 	context.Context
 	end context.CancelFunc
@@ -42,7 +42,7 @@ func newWaits(c *client.Client) *waits {
 	return w
 }
 
-// suspend ends the requests that can be begun anew, until goOn.
+// suspend ends the requests that can be begun again, until goOn.
 func (w *waits) suspend() { w.pauses.Load().end() }
 
 func (w *waits) goOn() {
@@ -54,25 +54,25 @@ func (w *waits) goOn() {
 // paused reports whether the mount is suspended or has ended.
 func (w *waits) paused() bool { return w.pauses.Load().Err() != nil }
 
-// end abandons all requests: no process waits any more.
+// end abandons all requests, because no process waits for them.
 func (w *waits) end() { w.abandon(client.ErrAbandoned) }
 
-// reading is the context of a request that only reads, of a thread. It ends some time after cancel is closed,
-// if a signal ends the process. The caller calls end.
+// reading returns the context of a request that only reads. It ends some time after cancel is closed, if a
+// signal ends the process of thread tid. The caller must call end.
 func (w *waits) reading(cancel <-chan struct{}, tid uint32) (ctx context.Context, end context.CancelFunc) {
 	return w.after(w.pauses.Load(), cancel, tid)
 }
 
-// until is a context that ends when cancel is closed. The caller calls end.
+// until returns a context that ends when cancel is closed. The caller must call end.
 func (w *waits) until(cancel <-chan struct{}) (ctx context.Context, end context.CancelFunc) {
 	p := &patient{cancel: cancel}
 	p.Context, p.end = context.WithCancel(w.pauses.Load())
 	return p, p.end
 }
 
-// changing is the context of a request that changes something. On a soft mount it ends only with the mount,
-// and the client's timeout bounds the request. On a hard mount it also ends some time after cancel is closed,
-// as reading does. The caller calls end.
+// changing returns the context of a request that changes something. On a soft mount it ends only with the
+// mount; the client's timeout bounds the request. On a hard mount it also ends some time after cancel is
+// closed, like reading. The caller must call end.
 func (w *waits) changing(cancel <-chan struct{}, h *fuse.InHeader) (ctx context.Context, end context.CancelFunc) {
 	ctx = w.life
 	if w.named {
@@ -87,8 +87,9 @@ func (w *waits) changing(cancel <-chan struct{}, h *fuse.InHeader) (ctx context.
 // resent is set in the number of a request that the kernel sends again (FUSE_UNIQUE_RESEND).
 const resent = 1 << 63
 
-// after is a context that ends a while after cancel is closed, if a signal ends the process of a thread. On a
-// hard mount, which may wait for ever, it also ends if the mount cannot see the process.
+// after returns a context that ends some time after cancel is closed, if a signal ends the process of the
+// thread. On a hard mount, whose requests may wait for ever, it also ends if the mount cannot see the
+// process.
 func (w *waits) after(parent context.Context, cancel <-chan struct{}, tid uint32) (ctx context.Context, end context.CancelFunc) {
 	p := &patient{cancel: cancel, while: patience, survives: func() bool {
 		f := fateOf(tid)

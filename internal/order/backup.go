@@ -2,15 +2,16 @@ package order
 
 import "github.com/globalfs/globalfs/internal/varint"
 
-// The number of a backup travels with all that a replica says: in each entry that it proposes, in each frame
-// that it sends, and in the tag of each vector that it gives to a client (package replica). A replica says
-// the highest number that it has heard. So the number reaches a partition before, or together with, each
-// consequence of an entry that was executed behind the marker of another partition (package cross).
+// A backup is a consistent cut through all partitions. Its number is on each entry that a replica proposes,
+// on each frame that it sends, and in the tag of each vector that it gives to a client (package replica). A
+// replica uses the highest number that it has received. So the number reaches a partition before, or together
+// with, each consequence of an entry that was executed after the marker of the backup in another partition
+// (package cross).
 
-// HearBackup notes the number of a backup that another process speaks of, or that is started here.
+// HearBackup records the number of a backup that another process has sent, or that begins at this replica.
 func (o *Orders) HearBackup(number uint64) { o.backup = max(o.backup, number) }
 
-// Backup returns the newest backup that this replica has heard of; 0: of none.
+// Backup returns the number of the newest backup that this replica knows; 0: none.
 func (o *Orders) Backup() uint64 { return o.backup }
 
 // hearSection takes the number of a backup from a frame.

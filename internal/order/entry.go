@@ -9,31 +9,32 @@ import (
 )
 
 // ErrVersion is the cause of an error about an entry that another version of the program has made. A replica
-// that meets one must stop: skipping the entry would make it differ from the replicas that understand it.
+// that receives such an entry must stop. If it skipped the entry, its state would differ from the states of
+// the replicas that understand the entry.
 var ErrVersion = errors.New("made by another version of globalfs: run that version, or a newer one")
 
-// Kind tells the entries of an order apart. The packages that make entries number them.
+// Kind distinguishes the entries of an order. The packages that make entries define the values.
 type Kind uint8
 
 // Entry is the payload of a message.
 type Entry struct {
-	Time posix.Time // at which it was proposed, by the proposer's clock
+	Time posix.Time // by the proposer's clock, when it proposed the entry
 	Kind Kind
 	Body []byte
-	// Durable is multicast.Message.Durable. It is not a part of the payload.
+	// Durable sets multicast.Message.Durable of the message; it is not encoded in the payload.
 	Durable bool
-	// Backup is the newest backup that the proposer had heard of; 0: of none (backup.go).
+	// Backup is the number of the newest backup that the proposer knew; 0: none (backup.go).
 	Backup uint64
 }
 
-// Versions of the encoding of entries and of all bodies. An entry of the second one has the number of a
+// The versions of the encoding of entries and of all bodies. An entry of versionBackup has the number of a
 // backup before its body.
 const (
 	version       = 2
 	versionBackup = 3
 )
 
-// FormatVersion is that version, for people.
+// FormatVersion is the version of the encoding, for 'globalfs version'.
 const FormatVersion = version
 
 func (e *Entry) encode() []byte {
@@ -45,7 +46,8 @@ func (e *Entry) encode() []byte {
 	return append(b, e.Body...)
 }
 
-// DecodeEntry reads the payload of a delivery. Body aliases b. The error is ErrVersion, or wraps it.
+// DecodeEntry decodes the payload of a delivery. Body of the result aliases b. The error is or wraps
+// ErrVersion.
 func DecodeEntry(b []byte) (Entry, error) {
 	r := varint.NewReader(b)
 	v := r.Uint8()

@@ -7,25 +7,26 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// section tells the parts of a frame, and the records of the log, apart. The numbers never change.
+// section distinguishes the parts of a frame, and the records of the log. The values are stable: they are on
+// disk and on the wire.
 type section byte
 
 const (
 	sectionOwn     section = 1 + iota // of the own order
 	sectionBetween                    // of the order between partitions
-	sectionBoth                       // of records: a checkpoint of both orders
-	sectionMessage                    // of frames: a message between replicas
-	sectionBackup                     // of frames, the first: the newest backup that the sender has heard of (backup.go)
+	sectionBoth                       // only in records: a checkpoint of both orders
+	sectionMessage                    // only in frames: a message between replicas
+	sectionBackup                     // only in frames, the first section: the newest backup that the sender knows (backup.go)
 )
 
-// maxMessages bounds the bytes of messages in the frame of one step for one peer. A message is a hint: a
-// dropped one is sent again.
+// maxMessages bounds the bytes of messages between replicas in one frame. Messages beyond the bound are
+// dropped: a message is a hint, and its sender sends it again.
 const maxMessages = 8 << 20
 
 // frames are the frames of a step.
 type frames struct {
 	data  map[multicast.ProcessID][]byte
-	peers []multicast.ProcessID // with data, in the order of their first section
+	peers []multicast.ProcessID // the peers with data in this step, in the order of their first section
 }
 
 func newFrames() frames { return frames{data: map[multicast.ProcessID][]byte{}} }
@@ -56,21 +57,22 @@ func (f *frames) flush(out []multicast.Frame, backup uint64) []multicast.Frame {
 	return out
 }
 
-// Send puts a message for another replica into its frame of this step.
+// Send adds a message between replicas to the frame for its receiver in this step. It is dropped if the frame
+// has no room for it.
 func (o *Orders) Send(to multicast.ProcessID, message []byte) {
 	if to != o.self && len(o.frames.data[to])+len(message) <= maxMessages {
 		o.frames.add(to, sectionMessage, message)
 	}
 }
 
-// Begin starts a step: it gives both cores the time and their sections of the frames, and hands messages of
-// other replicas to receive. A malformed frame counts up to its first malformed section.
+// Begin starts a step. It gives both cores the time and their sections of the frames, and passes messages of
+// other replicas to receive. If a frame is malformed, the sections before the first malformed one are used.
 func (o *Orders) Begin(in *multicast.Input, receive func(from multicast.ProcessID, message []byte)) {
 	o.ownIn.Reset()
 	o.betweenIn.Reset()
 	o.ownIn.Now, o.betweenIn.Now = in.Now, in.Now
 	for _, f := range in.Frames {
-		if len(f.Data) == 0 { // the link starts anew, for both orders
+		if len(f.Data) == 0 { // a new link, for both orders
 			o.ownIn.Frames, o.betweenIn.Frames = append(o.ownIn.Frames, f), append(o.betweenIn.Frames, f)
 			continue
 		}

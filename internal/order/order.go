@@ -13,7 +13,7 @@ import (
 // Core is the part of an ordering protocol that runs in this process.
 type Core interface {
 	multicast.Transferable
-	// Checkpoint returns a record that replaces all records handed over before.
+	// Checkpoint returns a record that replaces all records that the core has output before.
 	Checkpoint() []byte
 	// Leads reports whether this process leads its group.
 	Leads() bool
@@ -21,58 +21,61 @@ type Core interface {
 	Members(g multicast.GroupID) []multicast.ProcessID
 }
 
-// Recovered is a Core that is made from a log and a store. Its methods are valid after the replay.
+// Recovered is a Core that was restored from a log and a store. Its methods are valid after the replay.
 type Recovered interface {
 	Core
-	// Amnesiac reports whether this process may have lost records, and has no vote until it has caught up.
+	// Amnesiac reports whether this process may have lost records. Such a process has no vote until it has
+	// caught up.
 	Amnesiac() bool
-	// Lacks returns a position up to which the store must hold deliveries, since the log does not have them
-	// any more, and does not; false: there is none. The process must not go on with such a store.
+	// Lacks returns a position that the store must have reached and has not reached, because the log does
+	// not contain the deliveries up to it any more. If lacks is true, the store does not belong to the log
+	// or has lost data, and the process must not continue.
 	Lacks() (at multicast.ClassPosition, lacks bool)
 }
 
 // Classifier is a Core with classes that are not the sets of destinations. The class of a message depends
-// only on its destinations, which are sorted, and its id: all replicas of all its destinations name it alike.
+// only on its sorted destinations and its id, so all replicas of all destinations compute the same class.
 type Classifier interface {
 	Class(dest []multicast.GroupID, id multicast.MessageID) multicast.Class
 }
 
-// Grower is a Core that takes in more groups while it runs.
+// Grower is a Core to which groups can be added while it runs.
 type Grower interface {
 	AddGroup(g multicast.Group) error
 }
 
-// OneSided is a Core of the own order that works in memory which others write (package fabric).
+// OneSided is a Core of the own order that uses one-sided memory (package fabric).
 type OneSided interface {
-	// Complete gives the ends of operations for the next step.
+	// Complete passes the completions of operations to the next step.
 	Complete(all []fabric.Completion)
-	// Effects adds the changes of rights and the operations of the last step to those of a turn.
+	// Effects appends the changes of rights and the operations of the last step to rights and ops, and
+	// returns both.
 	Effects(rights []fabric.Right, ops []fabric.Op) ([]fabric.Right, []fabric.Op)
-	// Leave tells the core that its process is a member of the group no more.
+	// Leave informs the core that its process has left the group.
 	Leave()
 }
 
-// Orders are the two orders of one replica, with the proposals and frames of the current step. Orders have
-// one owner.
+// Orders are the two orders of one replica, with the proposals and frames of the current step. They are not
+// safe for concurrent use.
 type Orders struct {
 	self    multicast.ProcessID
 	group   multicast.GroupID
 	own     Core // the order of the partition
 	between Core // the order between partitions
 
-	sequence uint64                       // of the newest proposal
+	sequence uint64                       // the number of the newest proposal
 	proposed map[multicast.MessageID]bool // proposals of this replica that are not delivered yet
 
 	ownIn, betweenIn   multicast.Input
 	ownOut, betweenOut multicast.Output
-	early, frames      frames // that do not wait for the records of the step, and that do
-	malformed          uint64 // frames
-	left               bool   // this process is no member any more in one order at least
-	backup             uint64 // the newest backup that this replica has heard of
+	early, frames      frames // early leaves before the records of the step are durable, frames afterwards
+	malformed          uint64 // number of malformed frames
+	left               bool   // this process has left its group in at least one order
+	backup             uint64 // number of the newest backup that this replica knows; 0: none
 }
 
-// New returns the orders of process self, a member of group. Proposals are numbered from first on: a process
-// that restarts passes a number above all that it used before.
+// New returns the orders of process self, a member of group. Proposals are numbered from first on. A process
+// that restarts passes a number above all that it has used before.
 func New(self multicast.ProcessID, group multicast.GroupID, own, between Core, first uint64) *Orders {
 	return &Orders{
 		self: self, group: group, own: own, between: between, sequence: first,
@@ -80,8 +83,8 @@ func New(self multicast.ProcessID, group multicast.GroupID, own, between Core, f
 	}
 }
 
-// Leads reports whether this replica leads its partition's own order. The leader does the work that any
-// replica could do.
+// Leads reports whether this replica leads the own order of its partition. The leader executes the work that
+// needs only one replica.
 func (o *Orders) Leads() bool { return o.own.Leads() }
 
 // Members returns the replicas of a partition; none if there is no such partition.
@@ -89,7 +92,7 @@ func (o *Orders) Members(partition uint16) []multicast.ProcessID {
 	return o.between.Members(multicast.GroupID(partition))
 }
 
-// AddGroup makes the group of a new partition known to the order between partitions, between two steps.
+// AddGroup adds the group of a new partition to the order between partitions. Call it between two steps.
 func (o *Orders) AddGroup(g multicast.Group) error {
 	core, grows := o.between.(Grower)
 	if !grows {
@@ -98,7 +101,7 @@ func (o *Orders) AddGroup(g multicast.Group) error {
 	return core.AddGroup(g)
 }
 
-// Left reports whether this replica has left its group, in one order at least: the group goes on without it.
+// Left reports whether this replica has left its group in at least one order. The group continues without it.
 func (o *Orders) Left() bool { return o.left }
 
 // HasMember reports whether a process is a member of this replica's group in both orders.
@@ -109,7 +112,7 @@ func (o *Orders) HasMember(p multicast.ProcessID) bool {
 // Malformed returns the number of malformed frames since New.
 func (o *Orders) Malformed() uint64 { return o.malformed }
 
-// Propose proposes an entry in the partition's own order. Its time is the time of the step.
+// Propose proposes an entry in the own order of the partition. The time of the entry is the time of the step.
 func (o *Orders) Propose(e Entry) multicast.MessageID {
 	m := o.message(e)
 	m.Dest, m.Durable = []multicast.GroupID{o.group}, e.Durable
@@ -139,8 +142,8 @@ func (o *Orders) message(e Entry) multicast.Message {
 // Delivered notes that a message was delivered.
 func (o *Orders) Delivered(id multicast.MessageID) { delete(o.proposed, id) }
 
-// Pending reports whether this replica proposed a message that is not delivered yet. The cores lose no
-// proposal, so that a pending message need not be proposed again.
+// Pending reports whether this replica has proposed a message that is not delivered yet. The cores lose no
+// proposal, so the caller need not propose it again.
 func (o *Orders) Pending(id multicast.MessageID) bool { return o.proposed[id] }
 
 // Class returns the class of a message of the order between partitions.
@@ -155,19 +158,19 @@ func (o *Orders) Class(parties []uint16, id multicast.MessageID) multicast.Class
 	return multicast.ClassOf(dest)
 }
 
-// Covered tells both cores up to where the store is durable.
+// Covered informs both cores of the positions up to which the store is durable.
 func (o *Orders) Covered(own multicast.Position, between multicast.Progress) {
 	o.ownIn.Covered, o.betweenIn.Covered = multicast.UpTo(own), between
 }
 
-// Replace asks both cores for replacements.
+// Replace asks both cores to replace members of the group.
 func (o *Orders) Replace(wanted []multicast.Replacement) {
 	o.ownIn.Replace = append(o.ownIn.Replace, wanted...)
 	o.betweenIn.Replace = append(o.betweenIn.Replace, wanted...)
 }
 
-// Step lets both cores take their step. The output holds the records of both, one frame per peer, another one
-// for what leaves early, and the deliveries of both.
+// Step steps both cores. The output has the records and deliveries of both, and for each peer at most one
+// frame that waits for the records and one that does not.
 func (o *Orders) Step(lead bool, out *multicast.Output) {
 	o.ownIn.Lead, o.betweenIn.Lead = lead, lead
 	o.ownOut.Reset()
@@ -180,7 +183,7 @@ func (o *Orders) Step(lead bool, out *multicast.Output) {
 	o.frames.addAll(o.ownOut.Frames, sectionOwn)
 	o.frames.addAll(o.betweenOut.Frames, sectionBetween)
 	out.Early, out.Frames = o.early.flush(out.Early, o.backup), o.frames.flush(out.Frames, o.backup)
-	out.Sync = o.ownOut.Sync || len(o.betweenOut.Records) > 0 // other partitions hear of all that is recorded there
+	out.Sync = o.ownOut.Sync || len(o.betweenOut.Records) > 0 // its records are statements to other partitions
 	out.Deliveries = append(append(out.Deliveries, o.ownOut.Deliveries...), o.betweenOut.Deliveries...)
 	out.Safe = o.ownOut.Safe
 	if out.Behind = o.ownOut.Behind; len(out.Behind) == 0 {
@@ -188,20 +191,20 @@ func (o *Orders) Step(lead bool, out *multicast.Output) {
 	}
 	o.left = o.ownOut.Retired || o.betweenOut.Retired
 	if core, ok := o.own.(OneSided); ok && o.betweenOut.Retired {
-		core.Leave() // it cannot learn that itself
+		core.Leave() // without the order between partitions it cannot learn that itself
 	}
-	out.Retired = o.ownOut.Retired && o.betweenOut.Retired // in the other order its acknowledgements may be needed still
+	out.Retired = o.ownOut.Retired && o.betweenOut.Retired // until then its acknowledgements may be needed in the other order
 	out.Wake = Earliest(o.ownOut.Wake, o.betweenOut.Wake)
 }
 
-// Complete gives the own order the ends of operations, before Step.
+// Complete passes completions of one-sided operations to the own order. Call it before Step.
 func (o *Orders) Complete(all []fabric.Completion) {
 	if core, ok := o.own.(OneSided); ok {
 		core.Complete(all)
 	}
 }
 
-// Effects adds the changes of rights and the operations of the last step.
+// Effects appends the changes of rights and the one-sided operations of the last step to rights and ops.
 func (o *Orders) Effects(rights []fabric.Right, ops []fabric.Op) ([]fabric.Right, []fabric.Op) {
 	if core, ok := o.own.(OneSided); ok {
 		return core.Effects(rights, ops)
@@ -209,8 +212,8 @@ func (o *Orders) Effects(rights []fabric.Right, ops []fabric.Op) ([]fabric.Right
 	return rights, ops
 }
 
-// IsBetween reports whether a delivery is of the order between partitions: only its messages have several
-// destinations.
+// IsBetween reports whether a delivery belongs to the order between partitions: only that order has messages
+// with several destinations.
 func IsBetween(d *multicast.Delivery) bool { return len(d.Dest) > 1 }
 
 // Earliest returns the smallest of the times that are not 0.

@@ -6,13 +6,14 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// State returns the states of both cores, for the Adopt of another replica of the group.
+// State returns the states of both cores. Another replica of the group passes them to Adopt.
 func (o *Orders) State() []byte {
 	return varint.AppendBytes(varint.AppendBytes(nil, o.own.State()), o.between.State())
 }
 
-// Adopt returns the record that replaces this replica's log once its store is replaced by that of the replica
-// that gave the states. An error means that the states are not newer: nothing has changed.
+// Adopt takes over the states of another replica, together with that replica's store. It returns the record
+// that must replace the whole log of this replica once the store is replaced. An error means that the states
+// are not newer than the own ones; then nothing has changed.
 func (o *Orders) Adopt(states []byte) (record []byte, err error) {
 	r := varint.NewReader(states)
 	ownState, betweenState := r.Bytes(), r.Bytes()

@@ -16,18 +16,17 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// After so many deliveries, or so long after the first of them, the store is synced, and the orders may
-// forget the messages that led to its state.
+// The store is synced after so many deliveries, or at the latest after this time. Then the orders may forget
+// the messages of these deliveries.
 const (
 	syncEvery = 8192
 	syncAfter = 5 * time.Second
 )
 
-// Executed deliveries are committed to the store when they have written so many bytes, or after a time. The
-// log has them all: after a crash the orders deliver again the entries that the store lacks. So the commits
-// of several turns are one, and a key that these turns write is written once. The time is short: until the
-// orders have delivered the entries, a replica that has started again shows new clients the state of the
-// store.
+// Executed deliveries are committed to the store after this number of bytes, or at the latest after this
+// time. So one commit serves several turns, and a key that several turns write is written once. After a crash
+// nothing is lost: the log has the entries that the store lacks, and the orders deliver them again. But until
+// then the restarted replica shows new clients the older state of the store, so the time is short.
 const (
 	commitBytes = 256 << 10
 	commitAfter = 10 * time.Millisecond
@@ -39,9 +38,9 @@ func (r *Replica) Syncs(out *turn.Output) bool {
 	return p.sinceSync+len(out.Deliveries) >= syncEvery || p.syncAt != 0 && r.now.Mono >= p.syncAt
 }
 
-// Apply executes the deliveries that passed the gate of their step, in order, and returns replies. The driver
-// calls it every turn. It commits to the store at times, always between two deliveries. After an error
-// the replica must stop; nothing was answered.
+// Apply executes the deliveries of a step, in order, and returns replies. The driver calls it in every turn,
+// after the records of the step are durable. It commits to the store from time to time, always between two
+// deliveries. After an error nothing was answered, and the replica must stop.
 func (r *Replica) Apply(out *turn.Output) (replies []turn.Call, err error) {
 	p := &r.progress
 	sync := r.Syncs(out)
@@ -87,7 +86,7 @@ func (r *Replica) Apply(out *turn.Output) (replies []turn.Call, err error) {
 	return r.watches.tell(replies), r.keys.Err()
 }
 
-// deliver executes one delivery of the partition's own order. A repeated one is skipped (I1).
+// deliver executes a delivery of the partition's own order. It skips a repeated delivery (I1).
 func (r *Replica) deliver(d *multicast.Delivery, replies []turn.Call) ([]turn.Call, error) {
 	p := &r.progress
 	if d.Position().Compare(p.position) <= 0 {
@@ -115,7 +114,7 @@ func (r *Replica) deliver(d *multicast.Delivery, replies []turn.Call) ([]turn.Ca
 	switch {
 	case err != nil:
 		return replies, err
-	case asked != nil && a.outcome == ask.Overloaded: // it met a hold: it waits until that is released
+	case asked != nil && a.outcome == ask.Overloaded: // the update met a hold: it waits until the hold is released
 		if len(asked.tokens) > 0 {
 			r.updates.blocked = append(r.updates.blocked, asked)
 			r.updates.resume = true
@@ -131,15 +130,15 @@ func (r *Replica) deliver(d *multicast.Delivery, replies []turn.Call) ([]turn.Ca
 	return r.answers(replies), nil
 }
 
-// effect is the effect of an entry on the calls that wait for it.
+// effect is the result of an entry for the calls that wait for it.
 type effect struct {
 	outcome ask.Outcome // of a client's request; Overloaded: it met a hold, and nothing was executed
 	result  []byte
-	session uint64         // that made an update
-	unseen  []*reads.Query // by clients that claim a false count
+	session uint64         // the session of an update
+	unseen  []*reads.Query // queries of clients with a vector that counts entries which do not exist
 }
 
-// executeEntry executes an entry. An error means that an incompatible version has made the entry.
+// executeEntry executes an entry. An error means that the entry was made by an incompatible version.
 func (r *Replica) executeEntry(e *order.Entry, id multicast.MessageID) (a effect, err error) {
 	mine := id.Sender == r.cfg.Self
 	switch {
@@ -171,7 +170,8 @@ func (r *Replica) executeEntry(e *order.Entry, id multicast.MessageID) (a effect
 	return a, err
 }
 
-// passBarrier executes a barrier. It returns the queries of this replica by clients that claim a false count.
+// passBarrier executes a barrier. It returns the queries of this replica whose clients' vectors count entries
+// that do not exist.
 func (r *Replica) passBarrier(e *order.Entry, id multicast.MessageID) ([]*reads.Query, error) {
 	b := varint.NewReader(e.Body)
 	proven := ask.ReadSeen(b)
@@ -210,7 +210,7 @@ func (r *Replica) executeRequest(e *order.Entry, id multicast.MessageID) (a effe
 	return a, nil
 }
 
-// applyUpdate executes an update once (I2).
+// applyUpdate executes an update unless it was executed before (I2).
 func (r *Replica) applyUpdate(q *ask.Request, from *ask.Client, e *order.Entry) (a effect, err error) {
 	u := session.Update{Session: q.Session, Seq: q.Seq, Done: q.Done}
 	if v := r.sessions.Admit(u, from); !v.Execute {
@@ -241,7 +241,7 @@ func (r *Replica) applyUpdate(q *ask.Request, from *ask.Client, e *order.Entry) 
 	return effect{outcome: ask.Answered, result: answer, session: q.Session}, nil
 }
 
-// change executes an update of the tree. EHELD: it must wait, and nothing was changed.
+// change executes an update of the tree. With EHELD it has changed nothing, and the update must wait.
 func (r *Replica) change(c *meta.Command) (meta.Result, error) {
 	switch {
 	case isDelegating(c.Op) && c.Authority != nil:
@@ -271,7 +271,7 @@ func (r *Replica) change(c *meta.Command) (meta.Result, error) {
 	return result, nil
 }
 
-// endSession ends a session, and releases the inodes that it held.
+// endSession ends a session, and releases the inodes that the session held.
 func (r *Replica) endSession(id uint64) {
 	if !r.sessions.Has(id, nil) {
 		return

@@ -12,17 +12,16 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// A backup saves the state of each partition at its marker: in front of the first entry of the partition's
-// order that carries the number of the backup, or a higher one (package order). All replicas of the partition
-// meet the marker at the same place. Package cross proves that the states of all partitions make a consistent
-// cut.
+// A backup saves the state of each partition at its marker: before the first entry of the partition's order
+// that has the number of this backup, or a higher one (package order). All replicas of a partition have the
+// marker at the same place. Package cross proves that the states of all partitions are a consistent cut.
 
-// HoldBlocks is the time for which a marker keeps blocks from being collected. The program that makes the
-// backup repeats the marker more often, until it has copied the blocks.
+// HoldBlocks is the time for which a marker keeps blocks from collection. The program that makes the backup
+// repeats the marker more often than that, until it has copied the blocks.
 const HoldBlocks = 2 * time.Minute
 
-// maxAhead bounds how far the number of a backup may be ahead of the clock: numbers are times, in
-// milliseconds. A number that a client has made up does not exhaust them.
+// maxAhead bounds the number of a backup, which is a time in milliseconds: it may be ahead of the clock by
+// this much. Otherwise a forged number could prevent all later backups.
 const maxAhead = 24 * time.Hour
 
 // entryMarker starts a backup, extends the time for which its blocks are held, or releases them.
@@ -30,8 +29,8 @@ const entryMarker order.Kind = 9
 
 var backupKey = []byte{0x4f}
 
-// storedBackup is the replicated state: the newest backup, and the end of the time for which its blocks are
-// held, by the times of entries.
+// storedBackup is the replicated state of backups: the newest backup, and the time, by the times of entries,
+// until which its blocks are held.
 type storedBackup struct {
 	number uint64
 	hold   posix.Time
@@ -40,7 +39,7 @@ type storedBackup struct {
 // backup is the state of a replica for backups.
 type backup struct {
 	storedBackup
-	propose []byte // the body of a marker that is to be proposed; nil: none
+	propose []byte // body of a marker to propose; nil: none
 }
 
 func loadBackup(keys meta.Keys) (s storedBackup, err error) {
@@ -60,16 +59,16 @@ func (b *backup) save(keys meta.Keys) {
 	keys.Set(backupKey, varint.AppendInt(varint.AppendUint(nil, b.number), int64(b.hold)))
 }
 
-// Mark starts the backup with a number, which must be above that of all others, or extends the time for which
-// its blocks are held. With release the blocks are released. It returns the newest backup that the partition
-// knows. It must be called between two steps, and has its effect with the next one.
+// Mark starts the backup with a number, which must be above the numbers of all earlier backups, or extends
+// the time for which its blocks are held. With release, it releases the blocks. It returns the newest backup
+// that the partition knows. Call it between two steps; it has its effect in the next one.
 func (r *Replica) Mark(number uint64, release bool) (newest uint64) {
 	r.orders.HearBackup(number)
 	r.backup.propose = varint.AppendUint(varint.AppendUint(nil, number), varint.Bit(release))
 	return r.backup.number
 }
 
-// proposeMarker proposes the marker that was asked for.
+// proposeMarker proposes the marker that Mark has requested.
 func (r *Replica) proposeMarker() {
 	if r.backup.propose != nil {
 		r.orders.Propose(order.Entry{Kind: entryMarker, Body: r.backup.propose})
@@ -77,8 +76,8 @@ func (r *Replica) proposeMarker() {
 	}
 }
 
-// mark is called in front of each entry. If the entry carries a number above that of the partition, the
-// present state of the partition is saved.
+// mark is called before each entry is executed. If the entry has a higher backup number than the partition,
+// mark saves the present state for that backup.
 func (r *Replica) mark(e *order.Entry) error {
 	if e.Backup <= r.backup.number {
 		return nil
@@ -98,7 +97,7 @@ func (r *Replica) mark(e *order.Entry) error {
 	return nil
 }
 
-// passMarker executes a marker, which mark has met.
+// passMarker executes a marker. mark has saved the state before.
 func (r *Replica) passMarker(e *order.Entry) error {
 	b := varint.NewReader(e.Body)
 	number, release := b.Uint64(), b.Uint(1) != 0
@@ -106,7 +105,7 @@ func (r *Replica) passMarker(e *order.Entry) error {
 		return fmt.Errorf("marker of a backup: %w: %w", err, order.ErrVersion)
 	}
 	switch {
-	case number != r.backup.number: // of a backup that was given up
+	case number != r.backup.number: // of a backup that was abandoned
 	case release:
 		r.backup.hold = 0
 		r.backup.save(r.keys)
@@ -117,9 +116,9 @@ func (r *Replica) passMarker(e *order.Entry) error {
 	return nil
 }
 
-// holdBlocks returns the form of a query for execution: while the blocks of a backup are held, no block
-// counts as dropped long enough ago. The backup does not name blocks that were dropped before the marker;
-// these are collected after the hold.
+// holdBlocks returns the query to execute instead of c: while the blocks of a backup are held, no block
+// counts as dropped long enough ago to be collected. Blocks that were dropped before the marker are not part
+// of the backup; they are collected after the hold, too.
 func (r *Replica) holdBlocks(c *meta.Command) *meta.Command {
 	if c.Op != meta.OpQueue || posix.Time(r.now.Wall) >= r.backup.hold {
 		return c
@@ -129,7 +128,7 @@ func (r *Replica) holdBlocks(c *meta.Command) *meta.Command {
 	return &held
 }
 
-// hearBackup takes the numbers of backups from accepted proofs.
+// hearBackup takes the numbers of backups from proofs that this replica has accepted.
 func (r *Replica) hearBackup(p ask.Proofs) {
 	for i := range p {
 		if _, number := splitTag(p[i].Tag); number != nil {
@@ -140,9 +139,9 @@ func (r *Replica) hearBackup(p ask.Proofs) {
 	}
 }
 
-// A tag may end with the number of a backup. The seal covers the number, so that no client can forge one.
+// A tag may end with the number of a backup. The seal covers the number, so a client cannot forge it.
 const (
-	tagUnit     = 16 // the length of a seal; a cluster without keys has none
+	tagUnit     = 16 // length of a seal in bytes; without vector keys there is no seal
 	taggedBytes = 8
 )
 
@@ -153,7 +152,7 @@ func appendTagged(b []byte, backup uint64) []byte {
 	return binary.BigEndian.AppendUint64(b, backup)
 }
 
-// splitTag returns the seal of a tag, and the number of a backup behind it; nil: there is none.
+// splitTag returns the seal of a tag, and the number of a backup after it; nil: there is none.
 func splitTag(tag []byte) (seal, number []byte) {
 	if len(tag)%tagUnit != taggedBytes {
 		return tag, nil

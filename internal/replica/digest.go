@@ -13,10 +13,10 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Replicas of a partition are compared by the digests of their stores at the same places of the partition's
-// own order (invariant I6). The places follow from the order itself, so nothing is ordered for them: a digest
-// is taken after each entry with which the time of the order enters another Config.DigestPeriod, and after
-// each entry with a number that is a multiple of digestEvery.
+// The replicas of a partition are compared by digests of their stores at the same places of the partition's
+// own order (invariant I6). The places are a function of the order, so no entry is needed for them. A digest
+// is taken after each entry whose number is a multiple of digestEvery, and after each entry with which the
+// time of the order enters a new Config.DigestPeriod.
 const (
 	digestEvery = 4096
 	keptDigests = 16
@@ -29,9 +29,9 @@ const DefaultDigestPeriod = 5 * time.Second
 var digestKey = []byte{0x49}
 
 // Digest is the digest of a partition's state after an entry. Replicas that have executed the same entries
-// have equal digests.
+// have the same digest.
 type Digest struct {
-	Entry multicast.MessageID // the last entry
+	Entry multicast.MessageID // the last executed entry
 	Count uint64              // its number in the partition's own order
 	Sum   digest.Sum
 }
@@ -39,11 +39,11 @@ type Digest struct {
 // digests are the last digests of a replica.
 type digests struct {
 	recent   []Digest
-	verified bool // the store was read, and its digest is that of its entries
+	verified bool // the digest was compared with the entries of the whole store
 }
 
 // isDigested reports whether a digest is taken after the present entry. before is the time of the order
-// before the entry.
+// before that entry.
 func (r *Replica) isDigested(before posix.Time) bool {
 	period := func(t posix.Time) int64 { return int64(t) / int64(r.cfg.DigestPeriod) }
 	return r.cross.Count()%digestEvery == 0 || period(r.progress.time) != period(before)
@@ -51,7 +51,7 @@ func (r *Replica) isDigested(before posix.Time) bool {
 
 // takeDigest takes the digest after the entry id.
 func (r *Replica) takeDigest(id multicast.MessageID) {
-	r.save() // the progress, saved once in a batch, is a part of the state
+	r.save() // the progress is part of the state, and is otherwise saved once in a batch
 	d := &r.digests
 	if len(d.recent) == keptDigests {
 		d.recent = append(d.recent[:0], d.recent[1:]...)
@@ -67,9 +67,9 @@ func (r *Replica) Digests() []Digest {
 	return append([]Digest(nil), r.digests.recent...)
 }
 
-// VerifyDigest takes in the sum of all entries of the store (SumStore), which were read when the store's
-// digest was claimed. If they differ, the store was changed without the replica's knowledge, or by a version
-// that keeps no digest: the digests are corrected to those of the store's entries.
+// VerifyDigest passes the sum of all entries of the store (SumStore), which were read at the moment when the
+// store claimed a digest. If they differ, the store was changed without this replica, or by a version that
+// keeps no digest. Then the digests are corrected to the sum.
 func (r *Replica) VerifyDigest(read, claimed digest.Sum) {
 	r.digests.verified = true
 	difference := read.Sub(claimed)
@@ -82,18 +82,18 @@ func (r *Replica) VerifyDigest(read, claimed digest.Sum) {
 	}
 }
 
-// KeepDigest makes a store keep the digest of its entries, as New does. A program that changes the store of a
-// stopped replica calls it first.
+// KeepDigest makes a store maintain the digest of its entries, as New does. A program that changes the store
+// of a stopped replica must call it first.
 func KeepDigest(keys Keys) error { return keys.KeepDigest(digestKey, partOf) }
 
-// SumStore reads a store of a replica, and returns the sum of all entries that count for its digest.
+// SumStore reads the whole store of a replica, and returns the sum of all entries that its digest covers.
 func SumStore(store meta.Scanner) digest.Sum {
 	return digest.Of(store.Scan(nil, nil), partOf)
 }
 
-// partOf returns the part of a stored entry that the digest covers: the key with the value, the key only, or
-// nothing. Of an answer it covers the key only, because another version of the program may encode the answer
-// to the same update in another way.
+// partOf returns the part of a stored entry that the digest covers: key and value, only the key, or nothing.
+// Of a stored answer it covers only the key, because another version may encode the answer to the same update
+// differently.
 func partOf(key []byte) digest.Part {
 	switch {
 	case string(key) == string(digestKey) || string(key) == string(adoptedKey):
@@ -104,8 +104,8 @@ func partOf(key []byte) digest.Part {
 	return digest.Whole
 }
 
-// restore replaces the store by a snapshot of another replica's with the record under adoptedKey, unless the
-// digest in the snapshot is not that of its entries.
+// restore replaces the store by a snapshot of another replica's store, and stores record under adoptedKey. It
+// fails if the digest in the snapshot is not the sum of its entries.
 func (r *Replica) restore(snapshot io.Reader, record []byte) error {
 	return r.keys.Replace(func(set func(key, value []byte) error) error {
 		var read, hasher = digest.Sum{}, digest.Hasher{}
@@ -124,7 +124,7 @@ func (r *Replica) restore(snapshot io.Reader, record []byte) error {
 		if err != nil {
 			return fmt.Errorf("read snapshot: %w", err)
 		}
-		// An older version carries no digest, or one of another scheme.
+		// A snapshot of an older version has no digest, or one of another scheme.
 		if sum, carried := digest.Parse(stored); carried && read != sum {
 			return fmt.Errorf("%w: its digest is %v, and its entries have %v: the store of the other replica is damaged", ErrNotNewer, sum, read)
 		}

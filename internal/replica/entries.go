@@ -8,12 +8,12 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// Kinds of entries that this package makes. Their numbers never change. Package cross makes others.
+// Kinds of entries of this package; package cross defines others. The values are stable: they are in logs.
 const (
 	entryRequest order.Kind = 1 + iota // a client's request
-	entryExpire                        // the end of a silent session
-	entryReap                          // continue to reap
-	entryBarrier                       // queries wait for its place
+	entryExpire                        // ends a session whose client was silent for too long
+	entryReap                          // continues to remove unlinked inodes
+	entryBarrier                       // queries wait until it is executed
 )
 
 // encodeRequest returns the body of entryRequest.

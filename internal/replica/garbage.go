@@ -10,12 +10,12 @@ import (
 
 // Garbage in block stores
 //
-// A client puts blocks before it orders the write that names them. Some writes never come. A sweep, which
-// finds a block in a store, asks the block's home whether it is garbage: whether no extent names it,
-// anywhere, now or later. A block is garbage if its home has no record of it and it cannot be written any
-// more, in a state that is at least as new as the moment at which it was found. It cannot be written any more
-// if its session is not open, or its counter is below the session's horizon, which the client moves with its
-// renewals.
+// A client stores blocks before it orders the write that names them, and some of these writes never come. A
+// sweep finds blocks in a block store, and asks the home of each block whether the block is garbage: no
+// extent names it anywhere, now or later. A block is garbage if its home has no record of it and it cannot be
+// written any more, in a state at least as new as the moment at which the sweep found it. It cannot be
+// written any more if its session is not open, or if its counter is below the session's horizon. The client
+// raises the horizon with its renewals.
 //
 // Proof. S is the state after the entries that the home partition has executed up to the answer.
 //
@@ -46,7 +46,8 @@ import (
 //	    without such a move, change nothing: the sweep asks the home. An answer stays true, so the deletion
 //	    may be late; a later sweep finds later copies.
 
-// checkGarbage refuses a garbage query that is not Fresh: only a new state can answer it.
+// checkGarbage refuses a garbage query that is not Fresh, because only a state newer than the query can
+// answer it.
 func checkGarbage(c *meta.Command, q *ask.Request) error {
 	if c.Op == meta.OpGarbage && !q.Fresh {
 		return errors.New("what is garbage can only be asked as of now: the query must be fresh")
@@ -54,7 +55,7 @@ func checkGarbage(c *meta.Command, q *ask.Request) error {
 	return nil
 }
 
-// garbage takes the blocks that may still be written out of the answer to OpGarbage.
+// garbage removes from the answer to OpGarbage the blocks that may still be written.
 func (r *Replica) garbage(c *meta.Command, result *meta.Result) {
 	for i, b := range c.Blocks {
 		if horizon, open := r.sessions.Horizon(b.ID.Session()); open && b.ID.Counter() >= horizon {
@@ -63,8 +64,9 @@ func (r *Replica) garbage(c *meta.Command, result *meta.Result) {
 	}
 }
 
-// Admit decides whether an update is to be executed, in the present state. Whether the blocks of a write are
-// stored means something only while the write's session is open: before, they may be garbage already.
+// Admit decides whether an update is to be executed, in the present state. The server uses it before it
+// checks that the blocks of a write are stored: that check is only meaningful while the session is open,
+// because before that the blocks may be garbage.
 func (r *Replica) Admit(u session.Update, from *ask.Client) session.Verdict {
 	return r.sessions.Admit(u, from)
 }

@@ -12,34 +12,34 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// stored is the progress of I1, beside the count in the vector.
+// stored is the stored part of the progress (I1). The number of executed entries is in the vector.
 type stored struct {
-	position multicast.Position // of the last executed delivery of the partition's own order
-	time     posix.Time         // highest time of an entry
+	position multicast.Position // position of the last executed delivery of the own order
+	time     posix.Time         // highest time of an executed entry
 }
 
-// progress is the progress of a replica, with its pending maintenance.
+// progress is the progress of a replica, with the maintenance that is due.
 type progress struct {
 	stored
-	covered        multicast.Position // of position, durable
-	coveredBetween multicast.Progress // of the relayed positions, durable
-	orderedAt      time.Duration      // when the last delivery was executed
-	sinceSync      int                // deliveries
-	syncAt         time.Duration      // 0: nothing to sync
-	commitAt       time.Duration      // 0: nothing to commit
+	covered        multicast.Position // position up to which the store is durable
+	coveredBetween multicast.Progress // positions of the order between partitions up to which the store is durable
+	orderedAt      time.Duration      // time of the last executed delivery, on the monotonic clock
+	sinceSync      int                // number of deliveries since the last sync of the store
+	syncAt         time.Duration      // time of the next sync of the store; 0: none
+	commitAt       time.Duration      // time of the next commit to the store; 0: none
 	reapAgain      bool               // more inodes can be reaped
 }
 
 var positionKey = []byte{0x40}
 
-// save stores the progress in the batch of the deliveries that it counts.
+// save stores the progress in the same batch as the deliveries that it counts.
 func (r *Replica) save() {
 	b := ask.AppendPosition(nil, r.progress.position)
 	r.keys.Set(positionKey, varint.AppendInt(b, int64(r.progress.time)))
 	r.cross.Save()
 }
 
-// cover notes that the store is durable.
+// cover records that the store is durable up to the present position.
 func (r *Replica) cover() {
 	r.progress.covered, r.progress.coveredBetween = r.progress.position, r.cross.Relayed()
 }
@@ -57,8 +57,8 @@ func loadProgress(keys meta.Keys) (p stored, err error) {
 	return p, nil
 }
 
-// Positions returns the positions of the state in keys in the order of the partition and in the order between
-// partitions: cores made for it must deliver the entries after them.
+// Positions returns the positions in both orders up to which the state in keys has executed deliveries. Cores
+// for this state must deliver everything after them.
 func Positions(keys meta.Keys) (own multicast.Position, between multicast.Progress, err error) {
 	p, err := loadProgress(keys)
 	if err != nil {
@@ -68,11 +68,11 @@ func Positions(keys meta.Keys) (own multicast.Position, between multicast.Progre
 	return p.position, between, err
 }
 
-// maxReap bounds the inodes that one entry reaps.
+// maxReap bounds the number of inodes that one entry removes.
 const maxReap = 512
 
 // reap removes unlinked inodes that no session can hold (I4). If more are left, the replica that proposed
-// this entry continues.
+// this entry proposes another one.
 func (r *Replica) reap(mine bool) {
 	seen, held := r.sessions.Unused(r.cross.Count())
 	reaped := 0

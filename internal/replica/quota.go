@@ -7,24 +7,25 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// A bound client must not fill the memory and the disk of all replicas, nor take the room of others. So the
-// asked replica bounds the requests of each name; clients with user 0, and the cluster's own processes, are
-// not bounded. The bounds are no part of the ordered state: replicas with other bounds execute the same.
-// Several replicas may be asked at once, and each counts the requests that it has executed and proposed: so a
-// name gets at most as many times a bound as its partition has replicas.
+// A bound client must not fill the memory and the disks of all replicas, nor take the capacity of other
+// clients. Therefore the asked replica bounds the requests of each client name. Clients with user 0 and the
+// cluster's own processes have no bounds. The bounds are not replicated state, so replicas with different
+// bounds execute the same entries. A client may use all replicas of a partition at once, and each counts only
+// the requests that it has proposed and the state that it has executed. So the effective bound is the given
+// one times the number of replicas.
 const (
-	// MaxSessionsOfClient is the maximal number of open sessions of a bound client in a partition.
+	// MaxSessionsOfClient is the maximum number of open sessions of a bound client in a partition.
 	MaxSessionsOfClient = 64
-	// MaxHeldOfClient is the maximal number of inodes that they may hold together.
+	// MaxHeldOfClient is the maximum number of inodes that the sessions of a bound client hold together.
 	MaxHeldOfClient = 2 * ask.MaxHeld
-	// A bound client gets one of so many parts of the room for requests that wait.
+	// The room for waiting requests of each kind is divided by this number; a bound client gets one part.
 	proposedParts, blockedParts, queryParts = 4, 8, 4
 )
 
-// share counts the requests of a bound client that are proposed at this replica and not delivered yet.
+// share counts the requests of a bound client that this replica has proposed and that are not delivered yet.
 type share struct{ proposed, opening, held int }
 
-// charge counts an update of a bound client when it is proposed; sign -1: when it is delivered.
+// charge counts an update of a bound client: sign is 1 when it is proposed, and -1 when it is delivered.
 func (s *updates) charge(u *update, sign int) {
 	if u.call.From.Bounds() == nil {
 		return
@@ -44,7 +45,7 @@ func (s *updates) charge(u *update, sign int) {
 	s.shares[u.call.From.Owner()] = x
 }
 
-// blocks returns the number of blocked updates of a client; 0 if it is not bound.
+// blocks returns the number of blocked updates of a client; 0 for a client without bounds.
 func (s *updates) blocks(bounds *posix.Authority, owner string) (n int) {
 	if bounds == nil {
 		return 0
@@ -61,7 +62,7 @@ func (r *Replica) shareOfBlocked() int  { return max(1, r.cfg.MaxPending/blocked
 func (r *Replica) shareOfProposed() int { return max(1, r.cfg.MaxPending/proposedParts) }
 func (r *Replica) shareOfQueries() int  { return max(1, r.cfg.MaxPending/queryParts) }
 
-// quota refuses a change of a session by which a bound client would have more than its share.
+// quota refuses a change of a session if a bound client would exceed its share.
 func (r *Replica) quota(u *update) error {
 	from := u.call.From
 	if from.Bounds() == nil {

@@ -13,7 +13,7 @@ import (
 
 // Recovered is the result of Recover.
 type Recovered struct {
-	Commands []RecoveredCommand `json:"commands"` // of several partitions, that were open or cannot be completed
+	Commands []RecoveredCommand `json:"commands"` // commands of several partitions that were undecided, or cannot be completed
 	Changes  []string           `json:"changes"`  // names and inodes that were changed to make one sound tree
 }
 
@@ -23,15 +23,15 @@ type RecoveredCommand struct {
 	Parties     []uint16      `json:"parties"`
 	Coordinator uint16        `json:"coordinator"`
 	Outcome     cross.Outcome `json:"outcome"`
-	Executed    []uint16      `json:"executed,omitempty"` // by the recovery, at these parties
-	Lacking     []uint16      `json:"lacking,omitempty"`  // parties whose states do not have the outcome
+	Executed    []uint16      `json:"executed,omitempty"` // parties at which the recovery has executed the command
+	Lacking     []uint16      `json:"lacking,omitempty"`  // parties whose state lacks the outcome of the command
 }
 
-// Recover makes the surviving states of all partitions the first states of a new cluster: stores[i] has
-// partition i, and short[i] reports whether it may lack its last entries. It ends all commands of several
-// partitions (cross.Settle) and makes one sound tree (meta.Reconcile). No session is open any more, and
-// inodes held only by sessions are gone. The orders begin anew, in new histories. The caller commits the
-// stores.
+// Recover makes the surviving states of all partitions the first states of a new cluster. stores[i] has
+// partition i, and short[i] reports whether it may lack its last entries. Recover ends all commands of
+// several partitions (cross.Settle), and makes one sound tree (meta.Reconcile). It ends all sessions, and
+// removes inodes that only sessions held. The new orders begin without entries, in new histories. The caller
+// commits the stores.
 func Recover(stores []Keys, short []bool, decisions map[multicast.MessageID]cross.Decision, hash uint32) (done Recovered, err error) {
 	done = Recovered{Commands: []RecoveredCommand{}, Changes: []string{}}
 	states, clocks, err := openStates(stores)
@@ -77,11 +77,11 @@ func Recover(stores []Keys, short []bool, decisions map[multicast.MessageID]cros
 	return done, nil
 }
 
-// finishAtOnce bounds the entries of one batch of Finish.
+// finishAtOnce bounds the number of entries in one batch of Finish.
 const finishAtOnce = 1024
 
-// Finish executes the entries of the own order that the log of a stopped replica holds beyond its store. The
-// replica takes no step any more.
+// Finish executes the entries of the own order that the log of a stopped replica has and its store lacks. The
+// replica must not be stepped afterwards.
 func (r *Replica) Finish(entries []multicast.Delivery) error {
 	for chunk := range slices.Chunk(entries, finishAtOnce) {
 		var out turn.Output
@@ -93,7 +93,7 @@ func (r *Replica) Finish(entries []multicast.Delivery) error {
 	return r.keys.Commit(true)
 }
 
-// Decisions returns the outcomes of commands of several partitions in entries of an own order.
+// Decisions adds to into the outcomes of commands of several partitions that entries of an own order contain.
 func Decisions(entries []multicast.Delivery, into map[multicast.MessageID]cross.Decision) {
 	for i := range entries {
 		if id, d, found := cross.DecisionOf(entries[i].Payload); found {

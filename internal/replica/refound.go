@@ -13,10 +13,10 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Refound makes the states of a backup the first states of a new cluster: stores[i] has partition i. No
-// session is open any more, and inodes held only by sessions are gone. All commands of several partitions
-// have ended (cross.Conclude), all posts are delivered, and the orders begin anew, in new histories. The
-// caller commits the stores.
+// Refound makes the states of a backup the first states of a new cluster. stores[i] has partition i. It ends
+// all commands of several partitions (cross.Conclude), delivers all posts, ends all sessions, and removes
+// inodes that only sessions held. The new orders begin without entries, in new histories. The caller commits
+// the stores.
 func Refound(stores []Keys, hash uint32) (done cross.Concluded, err error) {
 	states, clocks, err := openStates(stores)
 	if err != nil {
@@ -43,7 +43,7 @@ func Refound(stores []Keys, hash uint32) (done cross.Concluded, err error) {
 	return done, err
 }
 
-// openStates opens the states of all partitions, and reads how far each is.
+// openStates opens the states of all partitions, and reads the progress of each.
 func openStates(stores []Keys) (states []cross.State, clocks []stored, err error) {
 	for p, keys := range stores {
 		machine, err := meta.New(keys, meta.Config{Partition: uint16(p)})
@@ -59,7 +59,7 @@ func openStates(stores []Keys) (states []cross.State, clocks []stored, err error
 	return states, clocks, nil
 }
 
-// beginAnew makes a state the first one of new orders.
+// beginAnew makes a state the first state of new orders.
 func beginAnew(keys Keys, clock stored) error {
 	b := ask.AppendPosition(nil, multicast.Position{})
 	keys.Set(positionKey, varint.AppendInt(b, int64(clock.time)))
@@ -69,8 +69,8 @@ func beginAnew(keys Keys, clock stored) error {
 	return keys.Err()
 }
 
-// endSessions ends all sessions of a partition, and forgets those that have ended: clients of the new cluster
-// begin new ones.
+// endSessions ends all sessions of a partition, and forgets the ended ones: clients of the new cluster begin
+// new sessions.
 func endSessions(s *cross.State) error {
 	delegation.Clear(s.Keys)
 	open, err := session.Clear(s.Keys)
@@ -80,7 +80,7 @@ func endSessions(s *cross.State) error {
 	return err
 }
 
-// reapAll reaps all unlinked inodes of a partition. It reports whether there was one.
+// reapAll removes all unlinked inodes of a partition. It reports whether there was one.
 func reapAll(s *cross.State, clock stored) (reaped bool) {
 	for {
 		orphans := s.Machine.Orphans(0, maxReap)
@@ -95,7 +95,7 @@ func reapAll(s *cross.State, clock stored) (reaped bool) {
 	}
 }
 
-// deliverPosts delivers the posts of one partition to the others. It reports whether there was one.
+// deliverPosts delivers the posts of one partition to the other ones. It reports whether there was one.
 func deliverPosts(states []cross.State, from uint16, clocks []stored) (moved bool) {
 	m := states[from].Machine
 	for _, to := range m.Destinations() {

@@ -10,18 +10,18 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// replaceAgain is the time between two requests to the orders for a replacement that is not done.
+// replaceAgain is the time after which a replacement that is not done is requested again.
 const replaceAgain = time.Second
 
-// seats are the operators' requests for the members of the group.
+// seats are the operators' requests about the members of the group.
 type seats struct {
-	replace []multicast.Replacement // not known to be done, oldest first
-	askAt   time.Duration           // when the orders are asked for them, or asked again
-	lead    bool                    // this replica is to lead its group
+	replace []multicast.Replacement // requested replacements that are not known to be done, oldest first
+	askAt   time.Duration           // time of the next request to the orders
+	lead    bool                    // this replica must lead its group
 }
 
-// Lead makes this replica lead its group in both orders from the next step on, if the group follows. No entry
-// is lost by it.
+// Lead makes this replica lead its group in both orders from the next step on, if the group agrees. No entry
+// is lost.
 func (r *Replica) Lead() { r.seats.lead = true }
 
 // leads reports whether this replica is to lead from this step on.
@@ -31,21 +31,21 @@ func (s *seats) leads(asked bool) bool {
 	return lead
 }
 
-// Replace asks for a process to take the place of a member of the partition's group, in both orders, if it
-// has not yet. For a chain of replacements the earlier ones are given first.
+// Replace requests that a process takes the place of a member of the group, in both orders, unless it has
+// done so. In a chain of replacements, the earlier ones must be requested first.
 func (r *Replica) Replace(p multicast.Replacement) {
 	r.seats.replace = append(r.seats.replace, p)
 	r.seats.askAt = r.now.Mono
 }
 
-// pursueReplacements asks the orders for the replacements that are not done. Of a chain only the last process
-// comes in: the others may be gone.
+// pursueReplacements requests from the orders the replacements that are not done. Of a chain, only the last
+// process joins, because the others may be lost.
 func (r *Replica) pursueReplacements() {
 	s := &r.seats
 	if len(s.replace) == 0 || r.now.Mono < s.askAt {
 		return
 	}
-	var gone []multicast.ProcessID // replaced by a process that is a member now
+	var gone []multicast.ProcessID // processes that were replaced by a present member
 	for i := len(s.replace) - 1; i >= 0; i-- {
 		p := s.replace[i]
 		if slices.Contains(gone, p.New) || r.orders.HasMember(p.New) {
@@ -67,7 +67,7 @@ func (s *seats) wake() time.Duration {
 	return max(s.askAt, 1)
 }
 
-// wanted returns the replacements with the final process of each place.
+// wanted returns the replacements with the last process of each chain.
 func (s *seats) wanted() []multicast.Replacement {
 	all := slices.Clone(s.replace)
 	for i := range all {
@@ -80,8 +80,8 @@ func (s *seats) wanted() []multicast.Replacement {
 	return all
 }
 
-// refuseAll answers all calls at this replica, which has left its group. An update that it has proposed may
-// still be ordered: a client that repeats it elsewhere under the same number gets the outcome.
+// refuseAll refuses all calls, because this replica has left its group. An update that it has proposed may
+// still be ordered. A client that repeats it under the same number at another replica gets the outcome.
 func (r *Replica) refuseAll(out *turn.Output) {
 	var tokens []uint64
 	for _, id := range slices.SortedFunc(maps.Keys(r.updates.proposed), multicast.MessageID.Compare) {

@@ -9,29 +9,30 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Partitions may be added to a running cluster. All replicas of all partitions first learn of the group of
-// the new partition (AddGroups), which is not replicated state. Its replicas start after that. Then the
-// replicas of the region are told to spread new directories over it, too (SpreadOver): the leader of each
-// partition orders an entry, and the directories of later entries may go to the new partition. So a command
-// names a partition only after all replicas of all partitions know its group.
+// Partitions may be added to a running cluster in three steps. First all replicas of all partitions learn of
+// the group of the new partition (AddGroups), which is not replicated state. Then the replicas of the new
+// partition start. Finally the replicas of the region are told to spread new directories over the new
+// partition, too (SpreadOver): the leader of each partition orders an entry, and directories of later entries
+// may go to the new partition. So a command names a partition only after all replicas of all partitions know
+// its group.
 
-// entryShards adds partitions to those over which new directories spread.
+// entryShards adds partitions over which new directories spread.
 const entryShards order.Kind = 11
 
 // shardsAgain is the time between two proposals for the shards.
 const shardsAgain = time.Second
 
-// shards are the partitions that the replica knows, and those over which the new directories of the region
-// are to spread.
+// shards are the partitions that the replica knows, and those over which new directories of the region must
+// spread.
 type shards struct {
 	orders     *order.Orders
 	machine    *meta.Machine
-	partitions int // partitions
+	partitions int // number of partitions that the replica knows
 	proposal   []uint16
-	wakeAt     time.Duration // of the next proposal; 0: there is none to make here
+	wakeAt     time.Duration // time of the next proposal; 0: this replica has none to make
 }
 
-// AddGroups makes the groups of new partitions known, between two steps: groups are those of all partitions.
+// AddGroups adds the groups of new partitions, between two steps. groups has those of all partitions.
 func (s *shards) AddGroups(groups []multicast.Group) error {
 	for s.partitions < len(groups) {
 		if err := s.orders.AddGroup(groups[s.partitions]); err != nil {
@@ -42,14 +43,14 @@ func (s *shards) AddGroups(groups []multicast.Group) error {
 	return nil
 }
 
-// SpreadOver has the partition spread new directories over more partitions of its region.
+// SpreadOver makes the partition spread new directories over the wanted partitions of its region.
 func (s *shards) SpreadOver(wanted []uint16) { s.proposal = wanted }
 
 // Spread returns the number of partitions over which new directories spread.
 func (s *shards) Spread() int { return len(meta.Shards(s.machine)) }
 
-// order orders the wanted shards if the partition has fewer. Only the leader does: the entry says the same
-// wherever it comes from, and is ordered again if it was lost.
+// order proposes the wanted shards if the partition has fewer. Only the leader does so. The entry is the same
+// from any replica, and is proposed again if it was lost.
 func (s *shards) order(now time.Duration) {
 	if len(s.proposal) <= s.Spread() || !s.orders.Leads() {
 		s.wakeAt = 0
@@ -62,7 +63,7 @@ func (s *shards) order(now time.Duration) {
 	s.orders.Propose(order.Entry{Kind: entryShards, Body: meta.AppendShards(nil, s.proposal)})
 }
 
-// add executes an entry with shards. An entry that was ordered twice has no effect.
+// add executes an entry with shards. A repeated entry has no effect.
 func (s *shards) add(body []byte) error {
 	wanted, err := meta.DecodeShards(body)
 	if err != nil {

@@ -11,47 +11,49 @@ import (
 	"github.com/globalfs/globalfs/internal/turn"
 )
 
-// Numbers of inodes follow each other. So a bound client must show a ticket for each inode that its request
-// names. Answers carry the tickets: a client gets the ticket of an inode with the first answer that names the
-// inode, after the checks of permissions. The asked replica verifies tickets, and removes them from the
-// request before the request is ordered: other replicas, the log and the state know no tickets.
+// Numbers of inodes are easy to guess. So a bound client must show a ticket for each inode that its request
+// names. It gets the ticket of an inode with the first answer that names the inode, after the checks of
+// permissions. The asked replica verifies tickets and removes them from the request before it orders the
+// request: other replicas, the log and the state contain no tickets.
 
-// Tickets gives the tickets of clients.
+// Tickets issues and verifies the tickets of clients.
 type Tickets interface {
-	// Of returns the tickets of the client with a name; nil: tickets are not verified, because there are no
-	// keys.
+	// Of returns the tickets of the client with a name; nil: there are no keys, and tickets are not
+	// verified.
 	Of(client string) ClientTickets
 }
 
-// ClientTickets proves to all replicas that a client was told the numbers of inodes.
+// ClientTickets proves that a replica of the cluster has told a client the number of an inode.
 type ClientTickets interface {
-	// Ticket returns the ticket of the client for an inode.
+	// Ticket returns the client's ticket for an inode.
 	Ticket(ino posix.Ino) posix.Ticket
-	// Holds reports whether a replica has given a ticket to the client, and whether the ticket is as Ticket
-	// returns it now: another one becomes invalid with the next change of the keys.
+	// Holds reports whether a ticket is valid for the client, and whether it is by the newest key. A valid
+	// ticket that is not by the newest key becomes invalid with the next change of the keys.
 	Holds(ino posix.Ino, shown posix.Ticket) (valid, newest bool)
 }
 
 // errOldClient refuses a client that cannot show tickets.
 var errOldClient = errors.New("the mount shows no tickets for inodes: it is of an older version: upgrade it, or set clients: {inode_tickets: optional} in the cluster file of all servers until it is upgraded")
 
-// naming is the information about a request of a bound client from which the tickets of its answer are made.
+// naming is the information about a request of a bound client that is needed to make the tickets of its
+// answer.
 type naming struct {
 	client ClientTickets
-	op     meta.Op     // of a query or an update
-	named  []posix.Ino // by the request
+	op     meta.Op     // the operation of a query or an update
+	named  []posix.Ino // the inodes that the request names
 	renew  bool        // the client needs new tickets for named
 }
 
-// tickets verifies the tickets of requests, and keeps for each request under way how to answer it. It has one
-// owner.
+// tickets verifies the tickets of requests. For each request under way it keeps the information for the
+// answer. It is not safe for concurrent use.
 type tickets struct {
 	keys     Tickets // nil: tickets are not verified
-	optional bool    // a request without valid tickets is executed
+	optional bool    // requests without valid tickets are executed, too
 	calls    map[uint64]naming
 }
 
-// refuses returns the reason why a request is not executed, with any inodes.
+// refuses returns the reason why no request of this client is executed, whatever inodes it names; nil: there
+// is none.
 func (t *tickets) refuses(q *ask.Request, from *ask.Client) error {
 	if t.keys != nil && !t.optional && from.Bounds() != nil && (q.Kind == ask.Query || q.Kind == ask.Update) && !q.Ticketed {
 		return errOldClient
@@ -59,8 +61,8 @@ func (t *tickets) refuses(q *ask.Request, from *ask.Client) error {
 	return nil
 }
 
-// admits reports whether a request shows valid tickets for all inodes that its command names. It removes the
-// inodes without a valid ticket from a renewal, except those that the session holds already: their keys may
+// admits reports whether a request shows valid tickets for all inodes that its command names. From a renewal
+// it removes the inodes without a valid ticket, except those that the session holds already: the keys may
 // have changed since, and the answer has new tickets for them.
 func (t *tickets) admits(call *turn.Call, q *ask.Request, c *meta.Command, sessions *session.Sessions) bool {
 	n := t.begin(call, q, c)
@@ -81,7 +83,7 @@ func (t *tickets) admits(call *turn.Call, q *ask.Request, c *meta.Command, sessi
 	return true
 }
 
-// begin returns the naming of a request; without a client if the request needs no tickets.
+// begin returns the naming of a request; without a client, the request needs no tickets.
 func (t *tickets) begin(call *turn.Call, q *ask.Request, c *meta.Command) (n naming) {
 	if t.keys == nil || call.From.Bounds() == nil {
 		return n
@@ -115,8 +117,8 @@ func (t *tickets) verify(n *naming, shown []posix.Ticket) (valid []bool) {
 	return valid
 }
 
-// withValid returns the inodes that are valid or held before, and all inodes with 0 in the places of the
-// others.
+// withValid returns the inodes that have a valid ticket or were held before, and a list of all inodes in
+// which the others are replaced by 0.
 func withValid(all []posix.Ino, valid []bool, before []posix.Ino) (held, named []posix.Ino) {
 	if !slices.Contains(valid, false) {
 		return all, all
@@ -134,7 +136,7 @@ func withValid(all []posix.Ino, valid []bool, before []posix.Ino) (held, named [
 	return held, named
 }
 
-// give returns the tickets for an answer, and forgets the call.
+// give returns the tickets for an answer, and forgets the request.
 func (t *tickets) give(token uint64, s ask.Outcome, answer []byte) (given []posix.Ticket) {
 	n, ok := t.calls[token]
 	if !ok {
@@ -148,7 +150,7 @@ func (t *tickets) give(token uint64, s ask.Outcome, answer []byte) (given []posi
 	if len(answer) > 0 {
 		result, err := meta.DecodeResult(answer)
 		if err != nil {
-			return nil // the client cannot read it either
+			return nil // the client cannot decode the answer either
 		}
 		all = meta.Told(n.op, n.named, &result)
 	}
@@ -164,7 +166,7 @@ func (t *tickets) give(token uint64, s ask.Outcome, answer []byte) (given []posi
 	return given
 }
 
-// withdraw forgets calls.
+// withdraw forgets requests.
 func (t *tickets) withdraw(tokens []uint64) {
 	for _, token := range tokens {
 		delete(t.calls, token)

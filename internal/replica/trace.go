@@ -6,8 +6,8 @@ import (
 	"github.com/globalfs/globalfs/internal/order"
 )
 
-// UpdateIn returns the update in the payload of a delivery, for traces; false: there is none. executed means
-// that the delivery executes the update: otherwise the update is one of several partitions, and begins.
+// UpdateIn returns the update in the payload of a delivery, for traces; found is false if there is none.
+// executed means that the delivery executes the update; otherwise it begins an update of several partitions.
 func UpdateIn(payload []byte) (q ask.Request, executed, found bool) {
 	e, err := order.DecodeEntry(payload)
 	if err != nil {

@@ -13,16 +13,16 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// update is a request that is to be ordered: an update, or a change of a session.
+// update is a request that must be ordered: an update, or a change of a session.
 type update struct {
-	call    turn.Call // the first call
-	tokens  []uint64  // of all calls for the update with waiting clients
+	call    turn.Call // the first call for the update
+	tokens  []uint64  // tokens of all calls for the update whose clients wait
 	query   ask.Request
-	command meta.Command // of an update
+	command meta.Command // the command of an update; empty for a change of a session
 	since   time.Duration
-	grows   int                 // the number of additional inodes that its session holds by it
-	doubted bool                // it has waited for the claimed entries
-	ending  multicast.MessageID // the entry that ends the update because its time is over
+	grows   int                 // number of inodes that its session holds in addition after it
+	doubted bool                // it has waited for the entries that the client claims to have seen
+	ending  multicast.MessageID // the entry that ends the update after its deadline
 }
 
 // name returns the name of an update; the zero session.Name for a change of a session.
@@ -37,13 +37,13 @@ func (u *update) session() session.Update {
 	return session.Update{Session: u.query.Session, Seq: u.query.Seq, Done: u.query.Done}
 }
 
-// updates are the updates of one partition at the asked replica.
-type updates struct {
-	proposed map[multicast.MessageID]*update // not delivered yet
-	byName   map[session.Name]*update        // the same
-	blocked  []*update                       // not proposed: they wait for a command of several partitions
+// updates are the updates of one partition at this replica, which was asked for them.
+type updates struct { // proposed and not delivered
+	proposed map[multicast.MessageID]*update // the updates in proposed, by name
+	byName   map[session.Name]*update        // not proposed: they wait for a command of several partitions, or for a directory
+	blocked  []*update                       // shares of bound clients in proposed
 	shares   map[string]share                // of bound clients in proposed
-	resume   bool                            // blocked updates are to be tried again
+	resume   bool                            // the next step must try blocked updates again
 	wakeAt   time.Duration
 }
 
@@ -51,7 +51,7 @@ func newUpdates() updates {
 	return updates{proposed: map[multicast.MessageID]*update{}, byName: map[session.Name]*update{}, shares: map[string]share{}}
 }
 
-// delivered removes and returns the update of a message; nil: another replica has proposed it.
+// delivered removes and returns the update of a delivered message; nil: another replica has proposed it.
 func (s *updates) delivered(id multicast.MessageID) *update {
 	u := s.proposed[id]
 	if u != nil {
@@ -64,7 +64,8 @@ func (s *updates) delivered(id multicast.MessageID) *update {
 	return u
 }
 
-// update answers a repeated update from its session, joins an update that is on its way, or proposes it.
+// update answers a repeated update from its session, adds the call to an update that is under way, or
+// proposes it.
 func (r *Replica) update(u update, out *turn.Output) {
 	if r.sessions.Has(u.query.Session, nil) {
 		if v := r.sessions.Admit(u.session(), u.call.From); !v.Execute {
@@ -92,8 +93,8 @@ func (r *Replica) update(u update, out *turn.Output) {
 	}
 }
 
-// isBlocked reports whether an update of one partition must wait before it is proposed: its client has seen
-// the commit of a command that is undecided here and touches its objects, the update would meet a hold, or
+// isBlocked reports whether an update of one partition must wait before it is proposed. Reasons: its client
+// has seen the commit of a command that is undecided here and touches its objects; it would meet a hold; or
 // its client recalls too many directories.
 func (r *Replica) isBlocked(u *update) bool {
 	seen := u.query.Reader(r.cfg.Partition)
@@ -101,7 +102,7 @@ func (r *Replica) isBlocked(u *update) bool {
 		r.delegations.isRecalled(&u.command) || r.delegations.delays(&u.command, u.call.From)
 }
 
-// block keeps an update until no command blocks it, or its time is over.
+// block keeps an update until it is not blocked any more, or until its deadline.
 func (r *Replica) block(u *update, out *turn.Output) {
 	if len(r.updates.blocked) >= r.cfg.MaxPending || r.updates.blocks(u.call.From.Bounds(), u.call.From.Owner()) >= r.shareOfBlocked() {
 		out.Replies = r.replyAll(u.tokens, ask.Overloaded, nil, out.Replies)
@@ -116,7 +117,7 @@ func (r *Replica) block(u *update, out *turn.Output) {
 	r.updates.blocked = append(r.updates.blocked, u)
 }
 
-// resume tries the blocked updates again.
+// resume tries to propose the blocked updates.
 func (r *Replica) resume(out *turn.Output) {
 	if !r.updates.resume {
 		return
@@ -129,12 +130,12 @@ func (r *Replica) resume(out *turn.Output) {
 	}
 }
 
-// endBlocked orders the end of blocked updates after their deadline. Other replicas may hold copies of them:
-// only an ordered end is final.
+// endBlocked proposes the end of blocked updates after their deadline. Only an ordered end is final, because
+// other replicas may have the same updates.
 func (r *Replica) endBlocked(out *turn.Output) {
 	r.updates.wakeAt = 0
 	r.updates.blocked = slices.DeleteFunc(r.updates.blocked, func(u *update) bool {
-		// Its end was ordered, and has not answered it: its session is not open.
+		// Its end was ordered and did not answer it, because its session is not open.
 		over := u.ending != (multicast.MessageID{}) && !r.orders.Pending(u.ending) && !r.updates.resume
 		if over {
 			out.Replies = r.replyAll(u.tokens, ask.UnknownSession, nil, out.Replies)
@@ -160,7 +161,7 @@ func (r *Replica) endBlocked(out *turn.Output) {
 	}
 }
 
-// withdraw drops unproposed updates if all their clients have given up.
+// withdraw drops unproposed updates whose clients have all given up.
 func (r *Replica) withdraw(tokens []uint64) {
 	if len(tokens) == 0 {
 		return
@@ -180,7 +181,7 @@ func (r *Replica) withdraw(tokens []uint64) {
 	})
 }
 
-// propose proposes an update, or refuses it by the bounds.
+// propose proposes an update, unless it exceeds a bound.
 func (r *Replica) propose(u update, out *turn.Output) {
 	if len(r.updates.proposed) >= r.cfg.MaxPending || r.updates.shares[u.call.From.Owner()].proposed >= r.shareOfProposed() {
 		out.Replies = r.replyAll(u.tokens, ask.Overloaded, nil, out.Replies)

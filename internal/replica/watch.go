@@ -11,47 +11,47 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A client that caches names and attributes watches the partition at one replica: it asks for the changes
-// after a place of the order, and gets them in this order (ask.Watch). The replica keeps the changes of
-// the last places, for all clients together. For a single client it keeps only the waiting request, so a
-// client may continue at any replica. A client that is further behind than the kept places, or that was at
-// a place that this order does not have, is told that anything may have changed.
+// A client that caches names and attributes watches the partition at one replica: it requests the changes
+// after a place of the order, and gets them in order (ask.Watch). The replica keeps the changes of the last
+// places, for all clients together. Of a single client it keeps only the waiting request, so the client may
+// continue at any replica. If a client is further behind than the kept places, or was at a place that this
+// order does not have, the answer is that anything may have changed.
 //
 // A bound client gets the names of a directory only if one of its users may list the directory.
 
-// Bounds of the kept places.
+// Bounds of the kept changes.
 const (
 	maxPlaces = 1 << 14
 	maxKept   = 1 << 16 // changes: about three for each update of a name
-	// MaxWatchesOfClient is the maximal number of waiting watch requests of a bound client at a replica.
+	// MaxWatchesOfClient is the maximum number of waiting watch requests of a bound client at a replica.
 	MaxWatchesOfClient = 64
 )
 
-// watches are the changes of the last places, and the requests that wait for later ones.
+// watches are the changes of the last places of the order, and the requests that wait for later changes.
 type watches struct {
 	machine *meta.Machine
-	most    int // requests that may wait
+	most    int // maximum number of waiting requests
 	reply   func(token uint64, s ask.Outcome, result []byte) turn.Call
 	// recalled returns the directories that a session is asked to return.
 	recalled func(session uint64) []posix.Ino
 
 	history uint64
-	before  uint64  // the place before the first of places
-	mark    uint64  // of before
-	places  []place // without a gap
-	kept    int     // changes in places
-	scanned uint64  // the place up to which parked requests were answered
+	before  uint64  // the place before the first kept one
+	mark    uint64  // the mark of place before
+	places  []place // the kept places, without gaps
+	kept    int     // number of changes in places
+	scanned uint64  // waiting requests were answered up to this place
 	parked  []*watch
 }
 
-// place is the changes of one entry of the order.
+// place has the changes of one entry of the order.
 type place struct {
 	mark    uint64
-	session uint64 // the session of the update; 0: no session, or an update of several partitions
+	session uint64 // session of the update; 0: it has none, or is of several partitions
 	changes []meta.Change
 }
 
-// watch is a request that waits.
+// watch is a waiting request.
 type watch struct {
 	call turn.Call
 	ask.Request
@@ -59,22 +59,23 @@ type watch struct {
 	until time.Duration
 }
 
-// markOf distinguishes entries at the same place, in case the partition has lost one of them.
+// markOf returns a number that differs for different entries at the same place. A place has different entries
+// if the partition has lost one of them.
 func markOf(p multicast.Position) uint64 {
 	const spread = 0x9e3779b97f4a7c15
 	return uint64(p.Final)*spread ^ uint64(p.ID.Sender)<<48 ^ p.ID.Seq
 }
 
-// begin forgets all places up to the present one.
+// begin forgets all kept places. The next kept place is the one after own.
 func (w *watches) begin(own ask.Seen, mark uint64) {
 	w.history, w.before, w.mark, w.scanned = own.History, own.Count, mark, own.Count
 	w.places, w.kept = nil, 0
 }
 
-// end is the last place.
+// end returns the last kept place.
 func (w *watches) end() uint64 { return w.before + uint64(len(w.places)) }
 
-// note keeps the changes of the entry that was just executed, with its mark and the session of its update.
+// note keeps the changes of the entry that was just executed.
 func (w *watches) note(own ask.Seen, mark, session uint64) {
 	changes, all := meta.TakeChanges(w.machine)
 	if all || own.History != w.history || own.Count != w.end()+1 {
@@ -106,7 +107,7 @@ func (w *watches) markAt(place uint64) uint64 {
 	return w.places[place-w.before-1].mark
 }
 
-// isLost reports whether the changes after the place of a request are not known.
+// isLost reports whether the changes after the place of a request are not kept.
 func (w *watches) isLost(q *watch) bool {
 	if q.History != w.history || q.From < w.before {
 		return true
@@ -114,13 +115,13 @@ func (w *watches) isLost(q *watch) bool {
 	return q.From <= w.end() && q.Mark != w.markAt(q.From)
 }
 
-// after returns the kept places after one place.
+// after returns the kept places after a place.
 func (w *watches) after(from uint64) []place {
 	return w.places[min(max(from, w.before), w.end())-w.before:]
 }
 
-// isUrgent reports whether the answer to a request must not wait: among some places is a change by another
-// client that interests this one.
+// isUrgent reports whether a request must be answered at once: places contain a change of another client that
+// concerns this one.
 func isUrgent(q *watch, places []place) bool {
 	return slices.ContainsFunc(places, func(p place) bool {
 		if p.session != 0 && p.session == q.Session {
@@ -132,7 +133,7 @@ func isUrgent(q *watch, places []place) bool {
 	})
 }
 
-// isOfNames reports whether a change of a kind concerns the names of a directory only.
+// isOfNames reports whether a kind of change concerns only the names of a directory.
 func isOfNames(k meta.ChangeKind) bool { return k == meta.ChangedName || k == meta.ChangedNames }
 
 // add answers a request to watch, or keeps it until there are changes.
@@ -152,7 +153,7 @@ func (w *watches) add(call turn.Call, request ask.Request, now time.Duration, re
 	return replies
 }
 
-// isRecalled reports whether a request asks for recalls, and there is one.
+// isRecalled reports whether the request asks for recalls, and its session has a directory to return.
 func (w *watches) isRecalled(q *watch) bool { return q.Recalls && len(w.recalled(q.Session)) > 0 }
 
 // of returns the number of waiting requests of a client.
@@ -222,7 +223,7 @@ func (w *watches) list(q *watch) (list []ask.Change, to uint64) {
 	return list, to
 }
 
-// withhold takes out the names in directories that a client may not list.
+// withhold removes the names in directories that the client may not list.
 func (w *watches) withhold(from *ask.Client, list []ask.Change) {
 	bounds := from.Bounds()
 	if bounds == nil {

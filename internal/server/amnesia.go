@@ -23,25 +23,25 @@ import (
 
 // # Loss of power
 //
-// With wal.OS a loss of power may take records that a replica has acknowledged. The replica must know of the
-// loss (package primcast, amnesia.go). The file life in the directory of the server has the boot id of the
-// kernel that the server runs on, and whether the server has stopped after a sync of all its logs and stores.
-// A start with another boot id, without such a stop, follows a loss of power. Then:
+// With durability os, a loss of power may take records that a replica has acknowledged. The replica must then
+// know of the loss (package primcast, amnesia.go). The file life in the directory of the server has the boot
+// id of the kernel on which the server runs, and whether the server stopped after a sync of all its logs and
+// stores. A start with another boot id, without such a stop, means a loss of power. Then:
 //
-//  1. A file amnesiac is put into the directory of each replica with a log, and is durable.
-//  2. The new boot id is durable. A crash before that repeats 1.
+//  1. A file amnesiac is made in the directory of each replica with a log, durably.
+//  2. The new boot id is recorded durably. After a crash before that, the next start repeats step 1.
 //  3. A replica with the file starts as amnesiac. Its first turn records the loss in its log, synced.
-//  4. The file amnesiac is deleted. A crash before that makes the replica amnesiac again, which is safe.
+//  4. The file amnesiac is deleted. After a crash before that, the replica is amnesiac again, which is safe.
 //
-// A replica without a vote answers no requests: clients ask another one. Its log may lack records that its
-// store has, so it cannot confirm that an entry is on disk (ask.Persist). Once it has the state of an epoch
-// in its log, it is like a replica that was down for a while: queries wait until it has executed the entries
-// that their clients have seen.
+// A replica without a vote answers no requests, so clients ask another one. Its log may lack records that its
+// store has, so it cannot confirm that an entry is on disk (ask.Persist). Once its log has the state of an
+// epoch, it is in the same situation as a replica that was down for a while: queries wait until it has
+// executed the entries that their clients have seen.
 //
-// A failed sync of the log stops the replica, which restarts in the same process or in the next one. The log
-// then has all acknowledged records on disk, or it counts as damaged (package wal, Rot).
+// A failed sync of the log stops the replica, and it restarts in this process or the next one. The log then
+// has all acknowledged records on disk, or it counts as damaged (package wal, Rot).
 //
-// Each sync of the store follows a sync of the log (syncedKeys): amnesia.go relies on it.
+// Each sync of the store comes after a sync of the log (syncedKeys). Package primcast relies on that.
 
 // amnesiacFile exists in the directory of a replica that may have lost records, until its log records the
 // loss.
@@ -52,16 +52,16 @@ var errAmnesiac = errors.New("replica has lost power, and waits for the state of
 
 // life is the content of the file life.
 type life struct {
-	Boot     string `json:"boot"`     // boot id; empty: unknown, which differs from all
-	Unsynced bool   `json:"unsynced"` // a loss of power takes records
-	Clean    bool   `json:"clean"`    // the server has stopped after a sync of all its data
+	Boot     string `json:"boot"`     // boot id of the kernel; empty: unknown, and different from all others
+	Unsynced bool   `json:"unsynced"` // a loss of power may take records of this run
+	Clean    bool   `json:"clean"`    // the server stopped after a sync of all its data
 }
 
-// bootVariable is for tests of losses of power: the value of this environment variable replaces the boot id
+// bootVariable is for tests of a loss of power: the value of this environment variable replaces the boot id
 // of the kernel.
 const bootVariable = "GLOBALFS_TEST_BOOT_ID"
 
-// BootID returns the boot id of the kernel; empty: it is not known.
+// BootID returns the boot id of the kernel; empty if it is unknown.
 func BootID() string {
 	if id := os.Getenv(bootVariable); id != "" {
 		return id
@@ -81,8 +81,8 @@ func (l *life) save(dir string) error {
 	return durable.WriteFile(filepath.Join(dir, "life"), append(text, '\n'))
 }
 
-// lastLife reads the file life. Without the file the server is new, or an older version has run here. An
-// invalid file counts as a loss.
+// lastLife reads the file life. Without the file, the server is new, or an older version has run in the
+// directory. An invalid file counts as a loss of power.
 func lastLife(dir string, d wal.Durability) (life, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "life"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -106,8 +106,8 @@ func (l *life) lost(boot string) bool {
 
 var replicaDir = regexp.MustCompile(`^partition-[0-9]+$`)
 
-// beginLife records that the server runs. Before that, after a loss of power, it marks the replicas as
-// amnesiac. The replicas are not open. Call settle once all are.
+// beginLife records that the server runs. After a loss of power it first marks the replicas as amnesiac. Call
+// it before the replicas are opened, and settle once all are open.
 func beginLife(dir string, d wal.Durability, logger *slog.Logger) (life, error) {
 	last, err := lastLife(dir, d)
 	if err != nil || d == wal.Memory {
@@ -125,8 +125,8 @@ func beginLife(dir string, d wal.Durability, logger *slog.Logger) (life, error) 
 	return now, now.save(dir)
 }
 
-// settle records that the replicas are open: their earlier data was synced then, and with wal.Sync all later
-// data is.
+// settle records that all replicas are open, so that the data of earlier runs is synced. With wal.Sync, all
+// later data is synced, too.
 func (l *life) settle(dir string, d wal.Durability) error {
 	if d != wal.Sync || !l.Unsynced {
 		return nil
@@ -165,7 +165,7 @@ func markAmnesiac(dir string, logger *slog.Logger) error {
 	return nil
 }
 
-// endLife records a clean stop: all data is synced.
+// endLife records that the server has stopped with all its data synced.
 func (s *Server) endLife() error {
 	s.mu.Lock()
 	settled := !s.unsettled && len(s.damaged) == 0
@@ -177,7 +177,7 @@ func (s *Server) endLife() error {
 	return l.save(s.cfg.Dir)
 }
 
-// settle syncs the log and the store of a replica whose driver has ended without an error.
+// settle syncs the log and the store of a replica after its driver has ended without an error.
 func (h *hosted) settle() error {
 	if h.log == nil || h.keys == nil {
 		return wal.ErrClosed
@@ -194,12 +194,12 @@ func isMarked(dir string) (bool, error) {
 	return err == nil, err
 }
 
-// unmark deletes the file amnesiac after the first turn: the log records the loss then.
+// unmark deletes the file amnesiac after the first turn, which has recorded the loss in the log.
 func (s *Server) unmark(ctx context.Context, h *hosted) {
 	if !h.marked {
 		return
 	}
-	for range 2 { // a turn is between both
+	for range 2 { // a complete turn is between two calls
 		if h.driver.Between(ctx, func() {}) != nil {
 			return
 		}

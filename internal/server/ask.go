@@ -8,10 +8,11 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 )
 
-// isWork reports whether a request shows that a client is working. Idle mounts make other requests, too.
+// isWork reports whether a request shows that its client works. Idle mounts send other requests, too.
 func isWork(kind ask.Kind) bool { return kind == ask.Update || kind == ask.Query }
 
-// admission decides when the requests of clients are executed: by the rates of each client, and by its turn.
+// admission decides when a request of a client is executed: it enforces the rates of each client (rates) and
+// its turn on short processors (contention).
 type admission struct {
 	cfg        *Config
 	rates      *rates
@@ -22,7 +23,7 @@ func newAdmission(cfg *Config) *admission {
 	return &admission{cfg: cfg, rates: newRates(cfg.ClientRates), contention: newContention()}
 }
 
-// ask answers a request of a client to a replica, when the rates of the client and its turn allow it.
+// ask answers a request of a client to a replica, after the rates and the turn of the client permit it.
 func (s *Server) ask(ctx context.Context, h *hosted, client *ask.Client, request []byte) ([]byte, error) {
 	if len(request) == 0 {
 		return h.driver.Handle(ctx, client, request)
@@ -46,8 +47,8 @@ func (s *Server) ask(ctx context.Context, h *hosted, client *ask.Client, request
 	return answer, err
 }
 
-// admit waits until a request to the replica of a partition may be executed. done ends the request; nil: the
-// client must try again, here or at another replica.
+// admit waits until a request to the replica of a partition may be executed. The caller calls done after the
+// request. If done is nil, the client must try again, at this or another replica.
 func (a *admission) admit(ctx context.Context, partition uint16, client *ask.Client, request []byte) (done func(), err error) {
 	kind := ask.Kind(request[0])
 	if client.Bounds() != nil && !a.rates.wait(ctx, client.Owner(), kind, len(request), ask.CountProofs(request)) {
@@ -69,7 +70,7 @@ func (a *admission) turn(ctx context.Context, client *ask.Client, kind ask.Kind)
 	}
 	done, err = a.contention.take(ctx, client, patientFor)
 	if err == nil && kind == ask.Watch {
-		done() // it waits for changes
+		done() // the request waits for changes and uses no processor
 	}
 	return done, err
 }
@@ -87,10 +88,10 @@ func (a *admission) storage(ctx context.Context) (done func(), err error) {
 	return done, err
 }
 
-// logNoTurn is the message about a client with requests that were refused with errNoTurn.
+// logNoTurn is the log message about a client with requests that were refused with errNoTurn.
 const logNoTurn = "the processors of this server are short: requests of a client were refused, because other clients work and its turn did not come in time"
 
-// news logs a message about a client, once a minute.
+// news logs a message about a client, at most once a minute.
 func (a *admission) news(client *ask.Client, message string, more ...any) {
 	if a.rates.isNews(client.Owner()) {
 		a.cfg.Logger.Warn(message, append([]any{"server", a.cfg.Name, "client", client.Owner()}, more...)...)

@@ -9,14 +9,15 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Asker is the caller of a request to this server, as authenticated by the network.
+// Asker is the caller of a request to this server, as the network has authenticated it.
 type Asker struct {
-	Server bool // a server of the cluster: has the rights of an operator, and may make the calls between servers
-	Admin  bool // an operator: may change the cluster, and has the rights of a client for all users
-	// Name identifies a client; it owns the client's sessions. It must not be empty if Authority is set.
+	Server bool // a server of the cluster: it has the rights of an operator, and may make the calls between servers
+	Admin  bool // an operator: it may change the cluster, and has the rights of a client for all users
+	// Name identifies a client, which owns its sessions under this name. It must not be empty if Authority
+	// is set.
 	Name string
-	// Authority names the users that a client may act for. A caller without an Authority that is neither
-	// server nor admin has no rights.
+	// Authority has the users that a client may act for. A caller that is neither server nor admin and has
+	// no Authority has no rights.
 	Authority *posix.Authority
 }
 
@@ -32,7 +33,7 @@ func trustAll(context.Context) Asker { return Asker{Server: true, Admin: true} }
 // isNobody reports whether a has no rights.
 func (a *Asker) isNobody() bool { return !a.Server && !a.Admin && a.Authority == nil }
 
-// client returns a in the form for replicas; nil: no limits.
+// client returns a in the form for replicas; nil: the caller has no limits.
 func (a *Asker) client() *ask.Client {
 	if a.Server || a.Admin {
 		return nil

@@ -12,24 +12,24 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// cutIdle is the time after which the unread saved state of a backup is released.
+// cutIdle is the time after which a saved state is released if nothing reads it.
 const cutIdle = 5 * time.Minute
 
-// cut is the state that a replica has saved for the newest backup, until it is read or released.
+// cut is the state that a replica has saved for the newest backup. It exists until it is read or released.
 type cut struct {
 	mu     sync.Mutex
 	number uint64      // GUARDED_BY mu; of the backup
-	view   *kv.View    // GUARDED_BY mu; nil: it was read or released
-	kept   uint64      // GUARDED_BY mu; number of calls of keep: a timer closes the view of its own call only
+	view   *kv.View    // nil: it was read or released
+	kept   uint64      // number of calls of keep: a timer releases the state of its own call only
 	idle   *time.Timer // GUARDED_BY mu
 }
 
-// keep replaces the saved state, unless the saved state is of a newer backup.
+// keep replaces the saved state, unless it belongs to a newer backup.
 func (c *cut) keep(number uint64, view *kv.View) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if number < c.number {
-		view.Close() // it was taken, and is returned too late
+		view.Close() // an exporter has returned it after a newer backup began
 		return
 	}
 	c.drop()
@@ -40,7 +40,7 @@ func (c *cut) keep(number uint64, view *kv.View) {
 }
 
 // expire releases the saved state of one call of keep, if it is still saved. The timer may have waited for
-// the lock while the state was taken or replaced.
+// the lock while the state was read or replaced.
 func (c *cut) expire(kept uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,8 +49,8 @@ func (c *cut) expire(kept uint64) {
 	}
 }
 
-// take returns the saved state of a backup. The caller closes it. newest is the newest backup that the
-// replica has saved.
+// take removes and returns the saved state of a backup. The caller must close it. newest is the newest backup
+// that the replica has saved.
 func (c *cut) take(number uint64) (view *kv.View, newest uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,8 +89,8 @@ func (h *hosted) saveCut(number uint64) error {
 // ErrNotSaved reports that a replica has not saved its state for a backup yet.
 var ErrNotSaved = errors.New("the replica has not saved its state for this backup yet")
 
-// Mark starts a backup of a partition at its replica on this server, keeps the blocks of the backup, or
-// releases them. It returns the newest backup that the replica knows.
+// Mark starts a backup of a partition at its replica on this server and keeps the blocks of the backup from
+// collection. With release, it releases the blocks. It returns the newest backup that the replica knows.
 func (s *Server) Mark(ctx context.Context, partition uint16, number uint64, release bool) (newest uint64, err error) {
 	r := s.residence(partition)
 	if r == nil {
@@ -106,13 +106,13 @@ func (s *Server) Mark(ctx context.Context, partition uint16, number uint64, rele
 
 // Piece is a part of the state of a partition in a backup.
 type Piece struct {
-	Export uint64 // the number of the copy to read: pass it for the next piece
-	Length uint64 // of the whole state; 0: the copy is being written, ask again
+	Export uint64 // number of the copy from which the piece was read; pass it for the next piece
+	Length uint64 // length of the whole state in bytes; 0: the copy is being written, ask again
 	Data   []byte
 }
 
-// CutPiece reads from the state that the replica of a partition on this server has saved for a backup. export
-// is 0 for the first call: the state is then written into a file, which later calls read.
+// CutPiece reads a piece of the state that a replica on this server has saved for a backup. For the first
+// call, export is 0: it starts to write the state into a file, from which later calls read.
 func (s *Server) CutPiece(partition uint16, number, export, offset uint64) (p Piece, err error) {
 	r := s.residence(partition)
 	if r == nil {

@@ -8,14 +8,15 @@ import (
 	"github.com/globalfs/globalfs/internal/transport"
 )
 
-// later accepts the calls to a replica that only its driver has to answer.
+// later is the transport.Asynchronous of a replica: it begins calls that only the driver of the replica has
+// to answer.
 type later struct {
 	server *Server
 	hosted *hosted
 }
 
-// Begin implements transport.Asynchronous. Server.serve answers the other calls, with the reasons of
-// refusals.
+// Begin implements transport.Asynchronous. It does not begin calls that may be refused or must wait;
+// Server.serve handles these.
 func (l later) Begin(ctx context.Context, request []byte, caller transport.Caller) (token uint64, begun bool) {
 	h, asker := l.hosted, l.server.cfg.Asker(ctx)
 	if asker.isNobody() || h.catching.Load() || h.amnesiac.Load() || len(request) == 0 || request[0] == transferRequest {
@@ -23,7 +24,7 @@ func (l later) Begin(ctx context.Context, request []byte, caller transport.Calle
 	}
 	client := asker.client()
 	if client.Bounds() != nil {
-		return 0, false // the call may have to wait for its rate, and its blocks must be checked
+		return 0, false // the call may have to wait for the rate of the client, or for a check of its blocks
 	}
 	if isWork(ask.Kind(request[0])) {
 		l.server.admission.contention.note(client)
@@ -35,7 +36,7 @@ func (l later) Begin(ctx context.Context, request []byte, caller transport.Calle
 // Withdraw implements transport.Asynchronous.
 func (l later) Withdraw(token uint64) { l.hosted.driver.Withdraw(token) }
 
-// timedCall measures the duration of an answered call.
+// timedCall measures the time until a call is answered.
 type timedCall struct {
 	transport.Caller
 	counts *counts

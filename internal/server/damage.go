@@ -21,39 +21,38 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Damage describes a replica on this server with a damaged log or store. The replica does not run: it may
-// have lost its promises. Another process must take its place.
+// Damage describes a replica on this server with a damaged log or store. The replica does not run, since it
+// may have lost promises. Another process must take its place.
 type Damage struct {
 	Partition uint16
 	Process   multicast.ProcessID
 	Reason    string
 }
 
-// DamageFile is the name of a file in the directory of a damaged replica; it describes the damage. The next
-// start reads all of the replica's log and store, and deletes the file if it finds no damage.
+// DamageFile is the name of a file in the directory of a damaged replica, with a description of the damage.
+// At the next start the whole log and store are read. If they have no damage, the file is deleted.
 const DamageFile = "damaged"
 
-// errBehindLog means that the store of a replica lacks entries that its log relies on. An empty store is one
-// example.
+// errBehindLog means that the store of a replica lacks entries that its log does not contain any more. An
+// empty store is an example.
 var errBehindLog = errors.New("the store is older than the beginning of the write-ahead log")
 
 // errNoLog means that the log of a replica is missing.
 var errNoLog = errors.New("the write-ahead log is gone, and the store is there")
 
-// isDamage reports whether an error means that a file of a replica differs from its last write, is older, or
-// has another state than the other replicas.
+// isDamage reports whether an error means that a file of a replica is not as it was written last, or that the
+// replica has another state than the other replicas.
 func isDamage(err error) bool {
 	var log *wal.CorruptError
 	return errors.As(err, &log) || errors.Is(err, kv.ErrDamaged) || errors.Is(err, errBehindLog) || errors.Is(err, errNoLog) ||
 		errors.Is(err, errDiverged) || errors.Is(err, ErrRolledBack)
 }
 
-// isUnreadable is isDamage for files that were only read: data that the disk cannot read counts as damaged,
-// too.
+// isUnreadable is isDamage for files that are only read: data that the disk cannot read also counts as
+// damaged.
 func isUnreadable(err error) bool { return isDamage(err) || errors.Is(err, syscall.EIO) }
 
-// checkStore compares the store with the replayed log: the store must have the entries that the log does not
-// have any more.
+// checkStore fails if the store lacks entries that the replayed logs do not contain any more.
 func checkStore(cores ...order.Recovered) error {
 	for _, core := range cores {
 		if at, has := core.Lacks(); has {
@@ -63,7 +62,7 @@ func checkStore(cores ...order.Recovered) error {
 	return nil
 }
 
-// checkLog fails if a replica that has executed something has no log.
+// checkLog fails if a replica that has executed entries has no log.
 func checkLog(h *hosted, dir string) error {
 	if executed, _, err := replica.Positions(h.keys); err != nil || executed == (multicast.Position{}) {
 		return err
@@ -95,8 +94,8 @@ func (s *Server) Damaged() (all []Damage) {
 	return all
 }
 
-// setDamaged records a damaged replica, in s and in its directory. Its partition continues with the other
-// replicas.
+// setDamaged records a damaged replica, in memory and in its directory. The partition continues with the
+// other replicas.
 func (s *Server) setDamaged(h *hosted, err error) {
 	d := Damage{Partition: h.partition, Process: h.process, Reason: err.Error()}
 	dir := s.partitionDir(h.partition)
@@ -111,7 +110,7 @@ func (s *Server) setDamaged(h *hosted, err error) {
 	s.damaged[h.partition] = d
 }
 
-// isDamaged reports whether a process on this server does not run because of damage.
+// isDamaged reports whether the replica of a process on this server does not run because of damage.
 func (s *Server) isDamaged(partition uint16, process multicast.ProcessID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +122,7 @@ func (s *Server) partitionDir(partition uint16) string {
 	return filepath.Join(s.cfg.Dir, topology.PartitionDir(partition))
 }
 
-// reexamine reads the whole store of a replica that was found damaged. The log was replayed before.
+// reexamine reads the whole store of a replica that was found damaged before. Its log was replayed already.
 func (s *Server) reexamine(h *hosted, dir string) error {
 	path := filepath.Join(dir, DamageFile)
 	text, err := os.ReadFile(path)
@@ -141,17 +140,16 @@ func (s *Server) reexamine(h *hosted, dir string) error {
 	return os.Remove(path)
 }
 
-// Intervals and pieces of scrubs of the stores of replicas. A scrub reads all tables of a store, soon after
-// the start and then regularly. Without scrubs, damage to rarely read data would be found only when the other
-// copies are damaged, too.
+// A scrub reads all tables of the store of a replica, soon after the start and then regularly. Without
+// scrubs, damage to rarely read data would be found only after other copies are damaged, too.
 const (
 	scrubFirst = 2 * time.Second
 	scrubEvery = 24 * time.Hour
-	scrubPiece = 1 << 20 // then it rests
+	scrubPiece = 1 << 20 // bytes that are read before a rest
 	scrubRest  = 50 * time.Millisecond
 )
 
-// scrub reads the store of a replica regularly until ctx ends or it finds damage, which it returns.
+// scrub reads the store of a replica regularly. It returns the first damage, or nil when ctx ends.
 func (s *Server) scrub(ctx context.Context, h *hosted) error {
 	for wait := scrubFirst; pause.For(ctx, wait) == nil; wait = scrubEvery {
 		read := 0

@@ -17,14 +17,14 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// After its start a replica reads its whole store once, in the background, and compares it with the digest in
-// the store. Until then it reports no digests: they may be wrong.
+// After its start a replica reads its whole store once, in the background, and compares the entries with the
+// digest that the store holds. Until then it reports no digests, because they may be wrong.
 const (
-	verifyPiece = 4096 // entries; then it rests
+	verifyPiece = 4096 // number of entries that are read before a rest
 	verifyRest  = 10 * time.Millisecond
 )
 
-// verifyDigest reads the store of a replica, and passes the digest to the replica.
+// verifyDigest reads the store of a replica and passes the digest of the entries to the replica.
 func (s *Server) verifyDigest(ctx context.Context, h *hosted) {
 	var view *kv.View
 	var claimed digest.Sum
@@ -45,7 +45,7 @@ func (s *Server) verifyDigest(ctx context.Context, h *hosted) {
 	err = view.Err()
 	view.Close()
 	if err != nil || ctx.Err() != nil {
-		return // an unreadable store fails the replica when the replica needs it
+		return // if the replica needs the unreadable part, it fails
 	}
 	if read != claimed {
 		s.cfg.Logger.Error("the store of a replica is not what the replica has written: it was changed behind the back of this server, damaged, "+
@@ -55,7 +55,7 @@ func (s *Server) verifyDigest(ctx context.Context, h *hosted) {
 	_ = h.driver.Between(ctx, func() { h.replica.VerifyDigest(read, claimed) }) // fails only if the driver ends
 }
 
-// slowScanner scans a store with pauses, until ctx ends.
+// slowScanner scans a store with rests, until ctx ends.
 type slowScanner struct {
 	ctx     context.Context
 	scanner meta.Scanner
@@ -76,10 +76,11 @@ func (s *slowScanner) Scan(from, to []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// errDiverged means that a replica must be replaced because its state differs.
+// errDiverged stops a replica with another state than the majority of its partition, so that another process
+// replaces it.
 var errDiverged = errors.New("the replica has another state than the majority of its partition")
 
-// Diverged stops a replica with another state than the majority of its partition, as if its store were
+// Diverged stops a replica that has another state than the majority of its partition, and treats it as
 // damaged. reason describes the difference.
 func (s *Server) Diverged(partition uint16, process multicast.ProcessID, reason string) {
 	r := s.residence(partition)
@@ -89,19 +90,19 @@ func (s *Server) Diverged(partition uint16, process multicast.ProcessID, reason 
 	if h := r.hosted.Load(); h.process == process {
 		select {
 		case h.odd <- fmt.Errorf("%w: %s", errDiverged, reason):
-		default: // an earlier call has sent its error
+		default: // an earlier call has stopped it
 		}
 	}
 }
 
-// ReplicaDigests are the last digests of a replica on this server.
+// ReplicaDigests are the newest digests of a replica on this server.
 type ReplicaDigests struct {
 	Partition uint16
 	Process   multicast.ProcessID
 	Taken     []replica.Digest
 }
 
-// Digests returns the last digests of each running replica on this server, by partition.
+// Digests returns the newest digests of each running replica on this server, by partition.
 func (s *Server) Digests(ctx context.Context) (all []ReplicaDigests) {
 	var asking sync.WaitGroup
 	var mu sync.Mutex

@@ -14,26 +14,25 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// ciphers derives a cipher for each valid key of each client. The keys of clients are derived from the vector
-// keys of the servers. So all servers of the cluster derive the same keys, nothing is stored, and a proof for
-// one client does not help another one.
+// ciphers derives one cipher for each client from each vector key of the servers. All servers of the cluster
+// derive the same ciphers, so nothing is stored. A proof for one client is of no use to another one.
 type ciphers struct {
 	sealer  *sealer
-	purpose string // distinguishes the keys of different uses
+	purpose string // distinguishes keys of different uses
 
 	mu      sync.RWMutex
-	from    *byte                 // GUARDED_BY mu; the newest key of the sealer from which clients were derived
+	from    *byte                 // the newest vector key when clients were derived
 	clients map[string]clientKeys // GUARDED_BY mu; by name
 }
 
 // clientKeys are the ciphers of one client, the newest first.
 type clientKeys []cipher.Block
 
-// maxGrantees is the maximum number of clients with remembered ciphers. To derive the ciphers of a client
-// takes about 3 us.
+// maxGrantees is the number of clients whose ciphers are remembered. The derivation for a client takes about
+// 3 µs.
 const maxGrantees = 4096
 
-// of returns the ciphers of a client; none if the servers have no keys.
+// of returns the ciphers of a client, the newest first; none if the servers have no keys.
 func (d *ciphers) of(client string) clientKeys {
 	keys := d.sealer.current()
 	if len(keys) == 0 {
@@ -65,9 +64,8 @@ func (d *ciphers) of(client string) clientKeys {
 	return made
 }
 
-// grants gives bound clients the right to read blocks, and verifies the right at the storage server. The
-// right of a client to a block is the id of the block, which has the size of an AES block, encrypted with a
-// key of the client.
+// grants issues and verifies rights to read blocks, for bound clients. The right of a client to a block is
+// the id of the block, which has the size of an AES block, encrypted with the cipher of the client.
 type grants struct{ ciphers }
 
 func newGrants(s *sealer) *grants {
@@ -82,7 +80,7 @@ func (g *grants) Grant(client string, id posix.BlockID) (right posix.BlockRight)
 	return right
 }
 
-// holds reports whether a client got a right to a block. Without keys it reports true for every client.
+// holds reports whether a client has the right to a block. If the servers have no keys, every client has it.
 func (g *grants) holds(client string, id posix.BlockID, right posix.BlockRight) bool {
 	keys := g.of(client)
 	for _, key := range keys {
@@ -95,7 +93,7 @@ func (g *grants) holds(client string, id posix.BlockID, right posix.BlockRight) 
 	return len(keys) == 0
 }
 
-// mayGet is region.Config.MayGet: it verifies the right of a bound client to a block.
+// mayGet verifies the right of a bound client to a block (region.Config.MayGet).
 func (s *Server) mayGet(ctx context.Context, id block.ID, right block.Right) bool {
 	if s.cfg.RightsOptional && right == (block.Right{}) {
 		return true

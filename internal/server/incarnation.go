@@ -12,9 +12,9 @@ import (
 
 const incarnationFile = "incarnation"
 
-// nextIncarnation counts the starts of a server in a file. The number is durable before the first message
-// that uses it: peers detect a restarted process by it, and it makes the message ids of different starts
-// distinct.
+// nextIncarnation counts the starts of a server in a file, and returns the number of this start. The number
+// is durable before the first message that has it. Peers detect a restarted process by it, and it makes the
+// message ids of different starts distinct.
 func nextIncarnation(path string) (uint64, error) {
 	last, err := lastIncarnation(path)
 	if err != nil {
@@ -23,7 +23,7 @@ func nextIncarnation(path string) (uint64, error) {
 	return last + 1, durable.WriteCopied(path, fmt.Appendf(nil, "%d\n", last+1))
 }
 
-// lastIncarnation reads the file of nextIncarnation; 0: there is none.
+// lastIncarnation returns the number of the last start; 0 if there is no file.
 func lastIncarnation(path string) (uint64, error) {
 	text, err := durable.ReadCopied(path, incarnationOf)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,10 +13,10 @@ import (
 )
 
 // membersFile is the file in the directory of a server with the newest known members of its region. The
-// storage server relies on it: its members must never become older.
+// storage server must never go back to older members.
 const membersFile = "members.json"
 
-// Members returns the storage servers of a region according to the plan of the cluster.
+// Members returns the storage servers of a region in a description of the cluster.
 func Members(c *topology.Cluster, of topology.Region) region.Members {
 	m := region.Members{Version: c.StorageVersion(of)}
 	for _, s := range c.Storage(of) {
@@ -25,14 +25,14 @@ func Members(c *topology.Cluster, of topology.Region) region.Members {
 	return m
 }
 
-// newestMembers returns the newest members that the server in dir knows: the planned members, or those in its
-// file.
+// newestMembers returns the newest members that the server in dir knows: those in its file, or the planned
+// ones.
 func newestMembers(dir string, planned region.Members) (region.Members, error) {
 	path := filepath.Join(dir, membersFile)
 	var learnt region.Members
 	text, err := durable.ReadCopied(path, func(text []byte) (uint64, error) {
 		_, err := membersOf(text)
-		return 0, err // a damaged version may be high
+		return 0, err // the damaged version may be higher
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return planned, nil

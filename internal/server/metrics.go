@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// counts holds the measurements of a replica, across its restarts.
+// counts has the measurements of a replica. They continue when the replica restarts.
 type counts struct {
 	queries, updates, appends, syncs metrics.Durations
 	longFrames                       atomic.Uint64
@@ -52,8 +52,8 @@ func (l timedLog) Sync() error {
 	return l.Log.Sync()
 }
 
-// countedLinks counts and logs frames that are too long. They are a bug of this program, and each causes a
-// restart of the link.
+// countedLinks counts and logs frames that exceed the maximum length. They are a bug of this program, and
+// each of them restarts its link.
 type countedLinks struct {
 	transport.Links
 	count  *atomic.Uint64
@@ -70,7 +70,7 @@ func (l countedLinks) Send(to multicast.ProcessID, frame []byte) error {
 	return err
 }
 
-// scrapePatience is the time limit for the status of the replicas.
+// scrapePatience is the time limit for the status of the replicas in one report of metrics.
 const scrapePatience = time.Second
 
 // Metrics reports the metrics of this server.

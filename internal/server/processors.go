@@ -15,20 +15,21 @@ const (
 	longInterval = time.Second
 )
 
-// processors tells whether the threads and goroutines of this process wait for processors. It measures the
-// waits themselves: they also show the work of other processes, and limits of a container.
+// processors measures whether the threads and goroutines of this process wait for processors. The waits also
+// show load by other processes and limits of a container.
 type processors struct {
 	at      time.Time
-	threads time.Duration // waits of all threads
+	threads time.Duration // total time for which all threads have waited
 	delays  []metrics.Sample
-	before  []uint64 // counts of the delays of goroutines
+	before  []uint64 // counters of the delays of goroutines at the last call
 }
 
 func newProcessors() *processors {
 	return &processors{delays: []metrics.Sample{{Name: "/sched/latencies:seconds"}}}
 }
 
-// areShort reports whether the processors were short since the last call. It is false after a long interval.
+// areShort reports whether processors were short since the last call; false if the last call is longer ago
+// than longInterval.
 func (p *processors) areShort() bool {
 	now := time.Now()
 	since, waited := now.Sub(p.at), threadsWaited()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// threadsWaited returns the time for which the threads of this process were ready to run and had no
-// processor, all together. It is 0 if the kernel does not tell.
+// threadsWaited returns the total time for which the threads of this process were ready to run and had no
+// processor. It returns 0 if the kernel does not report the time.
 func threadsWaited() (sum time.Duration) {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {

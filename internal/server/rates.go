@@ -12,19 +12,19 @@ import (
 	"github.com/globalfs/globalfs/internal/pause"
 )
 
-// ClientRates limit the requests of each bound client to a server's replicas per second; 0: no limit. After a
-// pause a client may make the requests of two seconds at once.
+// ClientRates limit the requests of each bound client to the replicas of a server per second; 0: no limit.
+// After a pause a client may send the requests of two seconds at once.
 type ClientRates struct {
 	Updates float64 // updates, and changes of sessions
-	Calls   float64 // of all kinds
-	Bytes   float64 // of updates; logs and metadata grow by about as much
+	Calls   float64 // requests of all kinds
+	Bytes   float64 // bytes of updates; logs and metadata grow by about as much
 }
 
-// patientFor is the maximum delay of a request by a server. A client with a longer delay must try again, here
-// or at another replica.
+// patientFor is the maximum time for which a server delays a request. If a longer delay is necessary, the
+// client must try again, at this or another replica.
 const patientFor = time.Second
 
-// maxRated is the number of remembered clients above which rates forgets idle ones.
+// maxRated is the number of remembered clients from which on idle ones are forgotten.
 const maxRated = 4096
 
 // rates delay the requests of bound clients.
@@ -39,7 +39,7 @@ type rates struct {
 type clientRate struct {
 	updates, calls, bytes *rate.Limiter
 
-	lastLogged atomic.Int64 // time of the last log message about this client, in Unix seconds
+	lastLogged atomic.Int64 // when a message about this client was last logged, in Unix seconds
 }
 
 func newRates(limits ClientRates) *rates {
@@ -68,7 +68,7 @@ func (r *rates) of(client string) *clientRate {
 	return c
 }
 
-// forget drops the clients that have the allowance of new ones. The caller holds mu.
+// forget drops clients with a full allowance, which equals that of a new client. The caller holds mu.
 func (r *rates) forget() {
 	full := func(l *rate.Limiter) bool { return l.Limit() == rate.Inf || l.Tokens() >= float64(l.Burst()) }
 	for name, c := range r.clients {
@@ -78,19 +78,19 @@ func (r *rates) forget() {
 	}
 }
 
-// isNews reports whether the last log message about a client is at least a minute old, and then records the
-// present time.
+// isNews reports whether a message about a client may be logged: the last one is at least a minute old. It
+// records the present time then.
 func (r *rates) isNews(client string) bool {
 	c, now := r.of(client), time.Now().Unix()
 	last := c.lastLogged.Load()
 	return now-last >= 60 && c.lastLogged.CompareAndSwap(last, now)
 }
 
-// proofsPerCall is the number of proofs in a request that cost a replica about as much as a call.
+// proofsPerCall is the number of proofs that cost a replica about as much as one call.
 const proofsPerCall = 8
 
-// wait blocks until a request of a client, of size bytes and with so many proofs, may be executed. It returns
-// false if that takes longer than patientFor, or if ctx ends.
+// wait blocks until a request with a size in bytes and a number of proofs may be executed. It returns false
+// if that takes longer than patientFor, or if ctx ends.
 func (r *rates) wait(ctx context.Context, client string, kind ask.Kind, size, proofs int) bool {
 	c, now := r.of(client), time.Now()
 	take := func(from *rate.Limiter, n int) *rate.Reservation {

@@ -18,11 +18,11 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// Remains is a replica of a stopped server. It takes no step any more: it serves the recovery of a partition
-// that has lost its majority.
+// Remains is a replica of a stopped server, for the recovery of a partition that has lost its majority. It
+// takes no steps.
 type Remains struct {
 	Process multicast.ProcessID
-	Log     primcast.Remains // of the partition's own order
+	Log     primcast.Remains // state of the partition's own order in the log
 	Keys    *kv.Store
 	Replica *replica.Replica
 	// Doubt is the reason why the log may lack entries that the replica has acknowledged; empty: it lacks
@@ -35,9 +35,9 @@ type Remains struct {
 // Close closes the store.
 func (r *Remains) Close() error { return r.Keys.Close() }
 
-// OpenRemains opens a replica from a copy of its directory, which it may change: copied is the directory of
-// the copy as if it were that of the server, and original that of the stopped server. index is that of the
-// replica among the replicas of the partition.
+// OpenRemains opens a replica from a copy of its server's directory. copied is the copy, which OpenRemains
+// may change; original is the directory of the stopped server. index is the place of the replica among the
+// replicas of the partition.
 func OpenRemains(plan *topology.Cluster, partition uint16, index int, copied, original string) (_ *Remains, err error) {
 	s := &Server{cfg: Config{Dir: copied, Durability: wal.OS, Logger: slog.New(slog.DiscardHandler)}}
 	s.plan.Store(plan)
@@ -59,7 +59,7 @@ func OpenRemains(plan *topology.Cluster, partition uint16, index int, copied, or
 	if err := errors.Join(h.keys.Verify(nil), s.endAdoption(h, filepath.Join(dir, "log")), checkLog(h, filepath.Join(dir, "log"))); err != nil {
 		return nil, err
 	}
-	// The boot id of this host is not given: the log may come from another one.
+	// No boot id is given: the log may come from another host.
 	if h.log, err = wal.Open(filepath.Join(dir, "log"), wal.Options{Durability: wal.OS}); err != nil {
 		return nil, err
 	}
@@ -88,8 +88,8 @@ func OpenRemains(plan *topology.Cluster, partition uint16, index int, copied, or
 	return r, log.Close()
 }
 
-// doubtOf returns the reason why a replica may have lost records; empty: there is none. A damaged replica is
-// an error. original is the directory of its server, dir the copy of its own.
+// doubtOf returns the reason why a replica may have lost records; empty: there is none. It fails for a
+// damaged replica. original is the directory of the server, dir the copy of the replica's directory.
 func doubtOf(original, dir string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, DamageFile))
 	if err == nil && !strings.Contains(string(text), ErrRolledBack.Error()) {

@@ -30,29 +30,30 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// hosted is a replica on this server with its resources.
+// hosted is one run of a replica on this server, with its resources.
 type hosted struct {
 	partition uint16
-	index     int // among the replicas of the partition
+	index     int // place among the replicas of the partition
 	process   multicast.ProcessID
 	endpoint  transport.Endpoint
 	keys      *kv.Store
 	log       *wal.Log
 	replica   *replica.Replica
 	driver    *driver.Driver
-	memory    fabric.Endpoint // of a partition that is ordered in one-sided memory; nil: none
+	memory    fabric.Endpoint // for a partition whose order works in one-sided memory; nil: none
 	exports   exports
 	cut       cut
 	counts    *counts
-	odd       chan error  // capacity 1: the replica must stop, and be replaced
-	catching  atomic.Bool // it takes over the state of another one, and takes no turns
-	marked    bool        // it may have lost records, and its log does not record the loss
-	amnesiac  atomic.Bool // it has lost power, and has no vote
-	// opened are sessions of bound clients that were open once, see checkStored.
+	odd       chan error  // capacity 1: the reason why the replica must stop and be replaced
+	catching  atomic.Bool // the replica takes over the state of another one, and takes no turns
+	marked    bool        // records may be lost, and the log does not say so yet
+	amnesiac  atomic.Bool // records are lost, and the replica has no vote
+	// opened are sessions of bound clients that were open at some time, see checkStored.
 	opened *recent.Map[session.Name, struct{}]
 }
 
-// close ends network access first, so that no call uses a closed store. A second call does nothing.
+// close ends the access by the network first, so that no call uses a closed store. A second call does
+// nothing.
 func (h *hosted) close() error {
 	var errs []error
 	if h.endpoint != nil {
@@ -76,17 +77,17 @@ func (h *hosted) close() error {
 	return errors.Join(errs...)
 }
 
-// The wait before the restart of a failed replica. It doubles with each failure up to restartMost, and starts
-// again at restartFirst after a run longer than restartMost.
+// A failed replica restarts after a wait. The wait doubles with each failure up to restartMost. After a run
+// longer than restartMost it begins again with restartFirst.
 const (
 	restartFirst = time.Second
 	restartMost  = 30 * time.Second
 )
 
-// run drives a replica until ctx ends; the last instance of the residence is left open. A replica that is
-// behind takes over the state of another one and restarts. A failed one, for example after a full disk,
-// restarts after a wait. A broken invariant ends the replica permanently; the error has the evidence. A
-// replica that its group has replaced ends, too.
+// run drives a replica until ctx ends. A replica that is behind takes over the state of another one and
+// restarts. A replica that has failed, for example because of a full disk, restarts after a wait. The replica
+// ends for good if an invariant is broken, in which case the error has the evidence, or if its group has
+// replaced it. The caller closes the last run.
 func (s *Server) run(ctx context.Context, r *residence) error {
 	for wait := restartFirst; ; {
 		h, began := r.hosted.Load(), time.Now()
@@ -100,7 +101,7 @@ func (s *Server) run(ctx context.Context, r *residence) error {
 				"server", s.cfg.Name, "partition", h.partition, "process", h.process, "dir", h.exports.dir)
 			return nil
 		}
-		if damage := errors.Join(err, h.keys.Err()); isDamage(damage) { // the damage may have caused other errors
+		if damage := errors.Join(err, h.keys.Err()); isDamage(damage) { // damage may have caused the other errors
 			return damage
 		}
 		if err = errors.Join(err, h.close()); err == nil {
@@ -124,8 +125,8 @@ func (s *Server) run(ctx context.Context, r *residence) error {
 	}
 }
 
-// again restarts the closed replica h. Until the restart h stays in its place, and answers that it has
-// stopped.
+// again starts a new run of a replica after the closed run h. Until then h stays in its place and answers
+// calls with an error.
 func (s *Server) again(r *residence, h *hosted) error {
 	incarnation, err := s.nextIncarnation()
 	if err != nil {
@@ -140,7 +141,7 @@ func (s *Server) again(r *residence, h *hosted) error {
 	return nil
 }
 
-// drive runs a replica until ctx ends, it fails, or it has taken over the state of another one.
+// drive drives a run of a replica until ctx ends, it fails, or it has taken over the state of another one.
 func (s *Server) drive(ctx context.Context, h *hosted) (adopted bool, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	var catching sync.WaitGroup
@@ -173,11 +174,11 @@ func (s *Server) drive(ctx context.Context, h *hosted) (adopted bool, err error)
 	return adopted, errors.Join(err, damage, odd)
 }
 
-// logAhead is the number of bytes of zeros that are written ahead in the log of a replica. On ext4 this makes
+// logAhead is the number of zero bytes that are written ahead in the log of a replica. On ext4 this makes
 // syncs two to five times as fast.
 const logAhead = 256 << 10
 
-// startReplica recovers a replica from its store and log, and starts to answer calls to it.
+// startReplica opens a replica, recovers it from its store and log, and begins to answer calls.
 func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	plan, n := s.plan.Load(), h.index
 	p := &plan.Partitions[h.partition]
@@ -257,7 +258,8 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	return nil
 }
 
-// endAdoption writes the log that belongs to a store from another replica. It does nothing for other stores.
+// endAdoption writes the log that belongs to a store which came from another replica. It does nothing for
+// other stores.
 func (s *Server) endAdoption(h *hosted, dir string) error {
 	record := replica.Adopted(h.keys)
 	if record == nil {
@@ -273,7 +275,7 @@ func (s *Server) endAdoption(h *hosted, dir string) error {
 	return replica.EndAdoption(h.keys)
 }
 
-// openKeys opens the store of a replica. With wal.Memory, the store is in memory.
+// openKeys opens the store of a replica. With wal.Memory the store is in memory.
 func (s *Server) openKeys(dir string) (*kv.Store, error) {
 	if s.cfg.Durability == wal.Memory {
 		return kv.NewMemory(), nil
@@ -281,7 +283,7 @@ func (s *Server) openKeys(dir string) (*kv.Store, error) {
 	return kv.Open(dir, kv.Options{})
 }
 
-// recoverCores replays the log over the store: entries that are not in the store will be delivered again.
+// recoverCores replays the log over the store. The cores will deliver again the entries that the store lacks.
 func (s *Server) recoverCores(plan *topology.Cluster, h *hosted, incarnation uint64) (local order.Recovered, cross *primcast.Core, err error) {
 	position, relayed, err := replica.Positions(h.keys)
 	if err != nil {
@@ -293,7 +295,7 @@ func (s *Server) recoverCores(plan *topology.Cluster, h *hosted, incarnation uin
 		Retain: s.cfg.Retain,
 	}
 	if s.cfg.Durability == wal.Memory {
-		cfg.Retain = math.MaxInt // no replica may need the state of another one: that state would not survive the restart that follows
+		cfg.Retain = math.MaxInt // a replica that took over a state would lose it at the restart that follows
 	}
 	if seat := plan.Partitions[h.partition].Replicas[h.index].Seat; seat != h.process {
 		cfg.Replaces = seat
@@ -307,7 +309,7 @@ func (s *Server) recoverCores(plan *topology.Cluster, h *hosted, incarnation uin
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg.Amnesiac, cfg.Overlap = false, false // the order between partitions is always synced, and states nothing before
+	cfg.Amnesiac, cfg.Overlap = false, false // the order between partitions syncs all records, and sends nothing before its records
 	cfg.Groups, cfg.Founded, cfg.Delivered = groups, plan.Founded, relayed
 	cfg.Classes, cfg.HybridClock = true, true
 	if cross, err = primcast.New(cfg); err != nil {
@@ -332,7 +334,7 @@ func metaConfig(plan *topology.Cluster, p *topology.Partition) meta.Config {
 	}
 }
 
-// genesis returns the entries of the root directory of p in a new cluster.
+// genesis returns the directories that exist in partition p of a new cluster.
 func genesis(c *topology.Cluster, p *topology.Partition) []meta.Birth {
 	if p.ID != 0 {
 		return nil
@@ -340,7 +342,7 @@ func genesis(c *topology.Cluster, p *topology.Partition) []meta.Birth {
 	var births []meta.Birth
 	for _, local := range c.Partitions[1:] {
 		if local.Shard > 0 {
-			continue // only its directories have names
+			continue // only its directories are made
 		}
 		births = append(births, meta.Birth{Name: local.Path[1:], Ino: local.Root()})
 	}

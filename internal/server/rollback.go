@@ -15,16 +15,16 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// rolledBackFile exists in the directory of a replica that was rolled back, and has the evidence. While it
-// exists, the replica does not run.
+// rolledBackFile is the name of a file in the directory of a replica that was rolled back, with the evidence.
+// While the file exists, the replica does not run.
 const rolledBackFile = "rolled-back"
 
-// ErrRolledBack means that the directory of a replica was replaced by an older one: a copy or a snapshot was
-// put back. The replica has lost its later promises.
+// ErrRolledBack means that the directory of a replica was replaced by an older copy or snapshot. The replica
+// has lost the promises that it has made since.
 var ErrRolledBack = errors.New("the directory was rolled back")
 
-// NoteRollback records in the directory of a server, before the server starts, that the directories of all
-// its replicas were rolled back. It also records the highest incarnation that is known to be used.
+// NoteRollback records, before a server starts, that the directories of all its replicas were rolled back. It
+// also records the highest incarnation that others have seen.
 func NoteRollback(dir string, incarnation uint64, reason string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -47,7 +47,7 @@ func LastIncarnation(dir string) (uint64, error) {
 	return lastIncarnation(filepath.Join(dir, incarnationFile))
 }
 
-// checkRolledBack fails if the replica in dir was found rolled back before.
+// checkRolledBack fails if the replica in dir was found to be rolled back.
 func checkRolledBack(dir string) error {
 	path := filepath.Join(dir, rolledBackFile)
 	text, err := os.ReadFile(path)
@@ -65,8 +65,8 @@ func rolledBack(path, reason string) error {
 		ErrRolledBack, reason, path)
 }
 
-// checkPosition compares the log of a replica with the positions that others know. A log in memory has no
-// positions.
+// checkPosition compares the end of the log of a replica with the positions that other servers know. A log in
+// memory has no position.
 func (s *Server) checkPosition(h *hosted, dir string) error {
 	if s.cfg.RolledBack == nil || s.cfg.Durability == wal.Memory {
 		return nil
@@ -85,12 +85,12 @@ func (s *Server) checkPosition(h *hosted, dir string) error {
 	return rolledBack(path, reason)
 }
 
-// acceptedFile records that an operator has accepted the state of a replica that was rolled back. The
-// positions of its log are not compared with those of others any more.
+// acceptedFile is the name of a file that records that an operator has accepted the state of a replica which
+// was rolled back. The positions of its log are not compared any more.
 const acceptedFile = "accepted"
 
-// accepted reports whether an operator has accepted the rollback of a replica: the operator has removed
-// rolledBackFile after the replica had stopped.
+// accepted reports whether an operator has accepted the rollback of a replica, by removing rolledBackFile
+// after the replica had stopped.
 func (s *Server) accepted(h *hosted, dir string) (bool, error) {
 	path := filepath.Join(dir, acceptedFile)
 	_, err := os.Stat(path)
@@ -109,15 +109,15 @@ func (s *Server) accepted(h *hosted, dir string) (bool, error) {
 	return true, durable.WriteFile(path, text)
 }
 
-// Incarnation returns the last incarnation of this server.
+// Incarnation returns the number of the last start of this server.
 func (s *Server) Incarnation() uint64 { return s.incarnation.Load() }
 
-// positionPatience is the time limit for the position of a replica, which may be busy with the state of
-// another one.
+// positionPatience is the time limit for the position of a replica, which may be busy with a transfer of
+// state.
 const positionPatience = 500 * time.Millisecond
 
-// Positions returns the durable position of the log of each replica on this server, by process. Busy replicas
-// and logs in memory are missing.
+// Positions returns the durable end of the log of each replica on this server, by process. It omits busy
+// replicas and logs in memory.
 func (s *Server) Positions(ctx context.Context) map[multicast.ProcessID]wal.Position {
 	if s.cfg.Durability == wal.Memory {
 		return nil

@@ -8,14 +8,14 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 )
 
-// sealer seals vectors with the vector keys that the servers of a cluster share. The identity of the cluster
-// is part of the keys: seals of an earlier cluster on the same servers are invalid.
+// sealer seals vectors with the vector keys that the servers of a cluster share. The keys are combined with
+// the identity of the cluster, so that seals of an earlier cluster on the same servers are invalid.
 type sealer struct {
-	keys    func() [][]byte // the present keys; nil: there are none
+	keys    func() [][]byte // the present vector keys; nil: there are none
 	cluster []byte
 
 	mu   sync.Mutex
-	from [][]byte // GUARDED_BY mu; the keys that own was derived from
+	from [][]byte // the keys from which own was derived
 	own  ask.Keys // GUARDED_BY mu
 }
 
@@ -27,7 +27,7 @@ func (s *sealer) current() ask.Keys {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(now) == 0 {
-		return s.own // a key file without its earlier vector keys must not make the server trust its clients
+		return s.own // without the earlier keys of the file, the server would trust the vectors of its clients
 	}
 	if len(now) != len(s.from) || &now[0] != &s.from[0] {
 		s.from, s.own = now, nil

@@ -1,5 +1,22 @@
-// Package server implements one GlobalFS server process: the replicas that the cluster places on it, each
-// with its write-ahead log, its store and its driver, and its storage server.
+// Package server implements a GlobalFS server: the replicas that the description of the cluster places on it,
+// and its storage server.
+//
+//	frames of other servers, calls of servers and clients   package transport
+//	   |
+//	admission of calls: identity, rates, turns              asker.go, rates.go, contention.go
+//	   |
+//	   +--> replica: driver, write-ahead log, store         one for each partition with a replica here
+//	   +--> storage server: disk, node of the region        at most one, package region
+//
+// A residence is the place of a replica on the server. A hosted is one run of the replica in it, with its
+// log, store, driver and links. Run restarts a replica that has failed, after a wait. It does not restart a
+// replica with a broken invariant or with damage (damage.go); the others continue. Update adopts a newer
+// description of the cluster: replicas start, stop and learn of new members.
+//
+// Two kinds of loss are detected at the start of a replica, since it may have forgotten promises: a loss of
+// power with unsynced records (amnesia.go), and a directory that was replaced by an older copy (rollback.go).
+// A replica that needs entries which its group does not keep any more takes over the state of another one
+// (transfer.go).
 package server
 
 import (
@@ -26,47 +43,49 @@ import (
 // Config of a server.
 type Config struct {
 	Cluster    *topology.Cluster
-	Name       string // of the server in Cluster
-	Dir        string // the data directory; made if it is missing
+	Name       string // name of the server in Cluster
+	Dir        string // data directory; it is made if it is missing
 	Durability wal.Durability
 	Tuning
-	// Endpoint returns the access of a process of this server to the network.
+	// Endpoint returns the network access of a process of this server.
 	Endpoint func(multicast.ProcessID) transport.Endpoint
-	// Asker returns the caller from the context of a call. nil: there is no authentication, and every caller
-	// has all rights.
+	// Asker returns the caller of a call from the call's context. nil: there is no authentication, and every
+	// caller has all rights.
 	Asker func(context.Context) Asker
-	// VectorKeys returns the keys by which servers verify the vectors that clients show, the newest first.
-	// nil, or no keys: vectors are trusted.
+	// VectorKeys returns the keys that verify the vectors of clients, the newest first. nil, or no keys:
+	// vectors are trusted.
 	VectorKeys func() [][]byte
 	// ClientRates limit the requests of each bound client to the replicas on this server.
 	ClientRates ClientRates
-	// RightsOptional lets bound clients read blocks without a right to them, as clients of older versions do.
+	// RightsOptional permits bound clients to read blocks without a right, as clients of older versions do.
 	RightsOptional bool
-	// TicketsOptional lets bound clients name inodes without tickets, as clients of older versions do.
+	// TicketsOptional permits bound clients to name inodes without tickets, as clients of older versions do.
 	TicketsOptional bool
-	// Lengths returns the lengths of blocks of a partition in bytes from the storage of all its regions; 0
-	// for a block that is not stored. It may return some lengths together with an error. Nil: only the
+	// Lengths returns the lengths of blocks of a partition in bytes, from the storage of all its regions; 0
+	// for a block that is not stored. It may return some lengths together with an error. nil: only the
 	// storage of this server's region is asked.
 	Lengths func(ctx context.Context, partition uint16, ids []block.ID) ([]uint32, error)
-	// Sign signs requests to the object storage of the server's region. Nil: the blocks are on disks.
+	// Sign signs requests to the object storage of the server's region. nil: the blocks are on the disks of
+	// servers.
 	Sign func(ctx context.Context, s block.Signing) (url string, err error)
-	// RolledBack returns the evidence of others that the log of a process was once longer than a position;
-	// empty: there is none. nil: no others are known.
+	// RolledBack returns the evidence of other servers that the log of a process was once longer than a
+	// position; empty: there is none. nil: there are no other servers.
 	RolledBack func(multicast.ProcessID, wal.Position) string
 	Logger     *slog.Logger
 }
 
-// Tuning holds bounds and rates with defaults for most clusters.
+// Tuning holds bounds and rates. The defaults suit most clusters.
 type Tuning struct {
-	// Retain is the number of bytes of commands that a replica keeps for unavailable others. Beyond it they
-	// take over its state when they return. 0: primcast.DefaultRetain. It applies to each of the two orders.
-	// With wal.Memory a replica keeps all commands.
+	// Retain is the number of bytes of commands that a replica keeps for unavailable replicas, in each of
+	// its two orders. Beyond it these replicas take over its state when they return. 0:
+	// primcast.DefaultRetain. With wal.Memory a replica keeps all commands.
 	Retain int
-	// Healing configures the repair of the region by the storage server. Zero: region.DefaultHealing.
+	// Healing configures how the storage server repairs the region. Zero: region.DefaultHealing.
 	Healing region.Healing
 }
 
-// Server runs until its context ends.
+// Server is a running server. Its methods may be called concurrently, except that Run or Close is called
+// once.
 type Server struct {
 	cfg         Config
 	sealer      *sealer
@@ -74,20 +93,20 @@ type Server struct {
 	tickets     *tickets
 	admission   *admission
 	recorder    trace.Recorder
-	plan        atomic.Pointer[topology.Cluster] // the newest
-	starting    sync.Mutex                       // guards the file of the incarnation
+	plan        atomic.Pointer[topology.Cluster] // the newest description that Update has adopted
+	starting    sync.Mutex                       // held while the file of the incarnation changes
 	incarnation atomic.Uint64                    // the last used one
 	running     sync.WaitGroup                   // the goroutines of Run
 
-	changing sync.Mutex // held while replicas or storage start and stop; lock before mu
+	changing sync.Mutex // held while replicas or the storage server start and stop; locked before mu
 
 	mu       sync.Mutex
-	life     context.Context       // GUARDED_BY mu; of Run; nil: it has not begun
+	life     context.Context       // GUARDED_BY mu; context of Run; nil: Run was not called
 	replicas map[uint16]*residence // GUARDED_BY mu; by partition
 	damaged  map[uint16]Damage     // GUARDED_BY mu; by partition
-	storage  *tenancy              // GUARDED_BY mu; nil: it has left the storage of its region
-	errs     []error               // GUARDED_BY mu; of stopped replicas and storage
-	// unsettled: a replica has stopped, perhaps with data that is not on disk.
+	storage  *tenancy              // GUARDED_BY mu; nil: the server has left the storage of its region
+	errs     []error               // GUARDED_BY mu; errors of replicas and storage that have ended
+	// unsettled means that a replica has stopped, perhaps with data that is not on disk.
 	unsettled bool // GUARDED_BY mu
 }
 
@@ -96,12 +115,12 @@ type residence struct {
 	hosted       atomic.Pointer[hosted]
 	stop         context.CancelFunc      // nil: Run has not begun
 	done         chan struct{}           // closed when the replica has ended and is closed
-	trouble      atomic.Pointer[Stopped] // nil: the replica runs
-	replacements int                     // number of replacements in its group that the replica knows; GUARDED_BY Server.changing
-	partitions   counted                 // partitions that the replica knows; GUARDED_BY Server.changing
+	trouble      atomic.Pointer[Stopped] // reason why the replica does not run; nil: it runs
+	replacements int                     // GUARDED_BY Server.changing; number of replacements in its group that the replica was informed of
+	partitions   counted                 // GUARDED_BY Server.changing; partitions that the replica was informed of
 }
 
-// tenancy is the storage server with its lifetime.
+// tenancy is the storage server and its lifetime.
 type tenancy struct {
 	node *Storage
 	stop context.CancelFunc
@@ -157,7 +176,7 @@ func Start(cfg Config) (_ *Server, err error) {
 	return s, nil
 }
 
-// mine yields the partitions with a replica on this server, each with the index of that replica.
+// mine yields the partitions with a replica on this server, and the index of that replica in each.
 func (s *Server) mine(plan *topology.Cluster) iter.Seq2[*topology.Partition, int] {
 	return func(yield func(*topology.Partition, int) bool) {
 		for i := range plan.Partitions {
@@ -170,8 +189,8 @@ func (s *Server) mine(plan *topology.Cluster) iter.Seq2[*topology.Partition, int
 	}
 }
 
-// open starts the replica of p with index n, except its driver. It returns no error for a damaged replica,
-// which does not start.
+// open opens the replica of p with index n; its driver does not run yet. For a damaged replica it records the
+// damage, and returns no error.
 func (s *Server) open(p *topology.Partition, n int, incarnation uint64) error {
 	h := &hosted{partition: p.ID, index: n, process: p.Replicas[n].Process, counts: &counts{}}
 	if err := s.startReplica(h, incarnation); err != nil {
@@ -210,7 +229,7 @@ func (s *Server) startStorage(self *topology.Server) (*Storage, error) {
 	})
 }
 
-// Storage returns the storage server; nil if the server has left the storage of its region.
+// Storage returns the storage server; nil if this server has left the storage of its region.
 func (s *Server) Storage() *Storage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,9 +239,9 @@ func (s *Server) Storage() *Storage {
 	return s.storage.node
 }
 
-// Run drives the replicas and the storage server until ctx ends, then closes everything. A failed replica
-// restarts after a wait. It stops if an invariant was broken or its log or store is damaged; the other
-// replicas continue. Run returns the errors of replicas with broken invariants.
+// Run drives the replicas and the storage server until ctx ends, and then closes everything. A failed replica
+// restarts after a wait. A replica with a broken invariant or with damage ends, and the others continue. Run
+// returns the errors of replicas with broken invariants.
 func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.life = ctx
@@ -234,7 +253,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	<-ctx.Done()
-	s.changing.Lock() // a replica that is being started has begun then, and ends at once
+	s.changing.Lock() // a replica that is being started has begun, and ends at once
 	defer s.changing.Unlock()
 	s.running.Wait()
 	s.failed(s.endLife())
@@ -243,7 +262,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return errors.Join(s.errs...)
 }
 
-// begin drives a replica until it ends, and closes it. The caller holds mu.
+// begin drives the replica of a residence until it ends, and closes it. The caller holds mu.
 func (s *Server) begin(r *residence) {
 	ctx, stop := context.WithCancel(s.life)
 	r.stop = stop
@@ -258,7 +277,7 @@ func (s *Server) begin(r *residence) {
 			s.mu.Unlock()
 		}
 		if isDamage(err) {
-			_ = h.close() // it would return the known error again
+			_ = h.close() // run has reported its error
 			s.setDamaged(h, err)
 			s.mu.Lock()
 			delete(s.replicas, h.partition)

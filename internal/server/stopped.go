@@ -7,14 +7,14 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// StoppedState is the reason in one word why a replica does not run.
+// StoppedState is a word for the reason why a replica does not run.
 type StoppedState string
 
-// The states of a replica that does not run.
+// The states of a replica that does not run, or runs without a vote.
 const (
-	StateStopped    StoppedState = "stopped"     // until the next start of the server: an invariant is broken
-	StateFailing    StoppedState = "failing"     // it failed, and restarts after a wait
-	StateCatchingUp StoppedState = "catching-up" // it takes over the state of another one
+	StateStopped    StoppedState = "stopped"     // an invariant is broken; it runs again after the next start of the server
+	StateFailing    StoppedState = "failing"     // it has failed, and restarts after a wait
+	StateCatchingUp StoppedState = "catching-up" // it takes over the state of another replica
 	StateAmnesiac   StoppedState = "amnesiac"    // it has lost power, and runs without a vote until it has the state of others
 )
 
@@ -26,15 +26,14 @@ type Stopped struct {
 	Reason    string // the first line of the error; empty: none
 }
 
-// stopped records that the replica does not run.
+// stopped records why the replica of a residence does not run.
 func (r *residence) stopped(state StoppedState, reason error) {
 	h := r.hosted.Load()
-	text, _, _ := strings.Cut(reason.Error(), "\n") // the log has the rest
+	text, _, _ := strings.Cut(reason.Error(), "\n") // the whole error is in the server's log
 	r.trouble.Store(&Stopped{Partition: h.partition, Process: h.process, State: state, Reason: text})
 }
 
-// Stopped returns the replicas of this server that do not run although they should, or have no vote, by
-// partition.
+// Stopped returns the replicas of this server that should run and do not, or that have no vote, by partition.
 func (s *Server) Stopped() (all []Stopped) {
 	for _, r := range s.residences() {
 		h := r.hosted.Load()

@@ -17,41 +17,42 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// blockTimeout is the time limit of another storage server for one block. After it the next storage server is
+// blockTimeout is the time limit of another storage server for one block. Then the next storage server is
 // asked.
 const blockTimeout = 3 * time.Second
 
 // StorageConfig configures a storage server.
 type StorageConfig struct {
 	Self    multicast.ProcessID
-	Members region.Members // the planned members; Dir has a file with the later ones
-	Copies  int            // of each block
-	Dir     string         // of the server, which exists
+	Members region.Members // the planned members; a file in Dir may have newer ones
+	Copies  int            // number of copies of each block
+	Dir     string         // directory of the server, which must exist
 	NoSync  bool           // see disk.Config
 	// Healing configures the repair of the region. Zero: region.DefaultHealing.
 	Healing  region.Healing
-	Endpoint transport.Endpoint          // of Self; Storage closes it
+	Endpoint transport.Endpoint          // network access of Self; Storage closes it
 	Asker    func(context.Context) Asker // see Config.Asker
-	// Turn waits for the turn of a request of a client. done ends the turn. nil: requests need no turn.
+	// Turn waits for the turn of a client's request; the caller calls done after the request. nil: requests
+	// need no turn.
 	Turn   func(context.Context) (done func(), err error)
 	MayGet func(context.Context, block.ID, block.Right) bool    // see region.Config
 	Sign   func(context.Context, block.Signing) (string, error) // see region.Config
 	// Partitions returns the number of partitions of the tree; see region.Config.
 	Partitions func() int
 	Logger     *slog.Logger
-	// Region and Server are the labels of its metrics.
+	// Region and Server are the labels of the metrics.
 	Region, Server string
 }
 
-// Storage is the storage server: its disk, its part of the region's DHT, and its access to the network.
+// Storage is the storage server: the disk, the node of the region, and the network access.
 type Storage struct {
 	cfg  StorageConfig
 	disk *disk.Store
 	node *region.Node
 }
 
-// StartStorage opens a storage server and begins to answer calls. The caller then calls Run and Close. On an
-// error nothing is left open.
+// StartStorage opens a storage server and begins to answer calls. The caller then calls Run, and finally
+// Close. After an error nothing is left open.
 func StartStorage(cfg StorageConfig) (_ *Storage, err error) {
 	s := &Storage{cfg: cfg}
 	defer func() {
@@ -82,7 +83,7 @@ func StartStorage(cfg StorageConfig) (_ *Storage, err error) {
 	return s, nil
 }
 
-// handle answers a request when its turn has come.
+// handle answers a request after its turn has come.
 func (s *Storage) handle(ctx context.Context, request []byte) ([]byte, error) {
 	if s.cfg.Turn != nil {
 		done, err := s.cfg.Turn(ctx)
@@ -94,7 +95,7 @@ func (s *Storage) handle(ctx context.Context, request []byte) ([]byte, error) {
 	return s.node.Handle(ctx, request)
 }
 
-// role returns the role of the caller.
+// role returns the role of the caller in the region.
 func (c *StorageConfig) role(ctx context.Context) region.Role {
 	if c.Asker == nil {
 		return region.RoleServer
@@ -111,7 +112,7 @@ func (s *Storage) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// Close ends network access first, so that no call uses a closed store.
+// Close ends the access by the network first, so that no call uses a closed store.
 func (s *Storage) Close() error {
 	err := s.cfg.Endpoint.Close()
 	if s.node != nil {
@@ -126,7 +127,7 @@ func (s *Storage) Close() error {
 // Stats returns the numbers of blocks and bytes on the disk.
 func (s *Storage) Stats() (disk.Stats, error) { return s.disk.Stats() }
 
-// Metrics reports the metrics of the disk and of the region's node.
+// Metrics reports the metrics of the disk and of the node of the region.
 func (s *Storage) Metrics(report metrics.Report) {
 	tell := func(n metrics.Name, value uint64) { report.Value(n, float64(value), s.cfg.Region, s.cfg.Server) }
 	if stats, err := s.disk.Stats(); err == nil {
@@ -154,5 +155,5 @@ func (s *Storage) Metrics(report metrics.Report) {
 	tell(metrics.StorageCorruptLeft, status.Scrub.Unfixed)
 }
 
-// Status returns the state of this server's part of its region.
+// Status returns the state of the node of the region.
 func (s *Storage) Status() region.Status { return s.node.Status() }

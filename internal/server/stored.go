@@ -16,41 +16,41 @@ import (
 
 // A write of a bound client is ordered only if its blocks are stored. Otherwise a client could make
 // unreadable files, which fsck and status would report as lost blocks. The server of the called replica
-// checks the blocks before the replica gets the request. The result of the check stays valid: a block of an
-// open session that is not below the session's horizon is not garbage (package replica, garbage.go), and
-// blocks never change. The replica refuses all other blocks.
+// checks the blocks before the replica gets the request. The result remains valid until the write is
+// executed: a block of an open session that is not below the session's horizon is not garbage (package
+// replica, garbage.go), and the content of a block never changes. The replica refuses all other blocks.
 //
-// So the session must be open when the check begins: a session never opens twice, and is open at the write if
-// the write has an effect. Otherwise a client could put a block for a session that it opens later, after the
-// check and after a sweep that has deleted the block. A replica that does not know the session may be behind
-// the replica that has opened it: it passes a barrier before the session counts as unknown.
+// Therefore the session must be open when the check begins. Sessions never open twice, and a write has an
+// effect only while its session is open. Otherwise a client could store a block for a session that it opens
+// later, after the check and after a sweep that deleted the block. A replica that does not know the session
+// may lag behind the replica that opened it, so it passes a barrier before the session counts as unknown.
 //
-// It is enough that the session was open once before the check: if it has ended since, the write has no
-// effect. So the replica is asked once for each session (hosted.opened), and not for each write: the question
-// waits for a turn, and the disk.
+// It is enough that the session was open at some time before the check, because a write has no effect after
+// its session has ended. So the replica is asked once for each session (hosted.opened) and not for each
+// write: an answer takes a turn and perhaps a sync.
 //
-// Clients with user 0 are trusted like servers. Their writes are not checked.
+// The writes of clients with user 0 are not checked: these clients are trusted like servers.
 
 // Time limit, number of attempts and pause of the search for a block. A single attempt may miss a block that
-// moves from one storage server to another at the same moment.
+// moves between storage servers at that moment.
 const (
 	storedTimeout = 10 * time.Second
 	storedTries   = 2
 	storedPause   = 50 * time.Millisecond
 )
 
-// maxOpened bounds hosted.opened. The replica is asked again about a session that was forgotten.
+// maxOpened bounds hosted.opened. If a session is forgotten, the replica is asked again.
 const maxOpened = 4096
 
-// checkStored returns the answer to a request of a bound client with blocks that are not stored; nil: the
-// replica handles the request.
+// checkStored checks the blocks in a request of a bound client. It returns the refusal if a block is not
+// stored; nil: the replica handles the request.
 func (s *Server) checkStored(ctx context.Context, h *hosted, client *ask.Client, request []byte) []byte {
 	if client.Bounds() == nil || len(request) == 0 || ask.Kind(request[0]) != ask.Update {
 		return nil
 	}
 	q, err := ask.DecodeRequest(request)
 	if err != nil {
-		return nil // the replica refuses it
+		return nil // the replica refuses the malformed request
 	}
 	c, err := meta.DecodeCommand(q.Command)
 	if err != nil || c.Op != meta.OpWrite || len(c.Blocks) == 0 {
@@ -65,7 +65,7 @@ func (s *Server) checkStored(ctx context.Context, h *hosted, client *ask.Client,
 			return nil
 		}
 		if v, err := h.admit(ctx, &q, client); err == nil && !v.Execute {
-			return nil // the replica has the answer; the blocks may be overwritten and deleted since
+			return nil // the replica has answered the update before, and its blocks may be deleted since
 		}
 		return refusal
 	}
@@ -83,12 +83,13 @@ func (s *Server) checkStored(ctx context.Context, h *hosted, client *ask.Client,
 	return s.checkBlocks(ctx, h, &q, c.Blocks)
 }
 
-// checkBlocks returns the answer to a write with blocks that are not stored; nil: the replica handles it.
+// checkBlocks checks the blocks of a write. It returns the refusal if one is not stored; nil: the replica
+// handles the write.
 func (s *Server) checkBlocks(ctx context.Context, h *hosted, q *ask.Request, blocks []meta.Block) []byte {
 	ids := make([]block.ID, len(blocks))
 	for i, b := range blocks {
 		if b.ID.Partition() != h.partition || b.ID.Session() != q.Session {
-			return nil // the replica refuses it; storage must not search for blocks that are far apart
+			return nil // the replica refuses the write, and must not search for so many blocks
 		}
 		ids[i] = b.ID
 	}
@@ -107,8 +108,8 @@ func (s *Server) checkBlocks(ctx context.Context, h *hosted, q *ask.Request, blo
 	return (&ask.Reply{Status: ask.Refused, Result: []byte(err.Error())}).Append(nil)
 }
 
-// admit returns the decision of the replica on an update, in a state that has the session of the update if
-// the client has got the answer to its opening.
+// admit returns the replica's decision on an update. If the client has got the answer to the opening of its
+// session, the replica decides in a state that has the session.
 func (h *hosted) admit(ctx context.Context, q *ask.Request, client *ask.Client) (v session.Verdict, err error) {
 	u := session.Update{Session: q.Session, Seq: q.Seq, Done: q.Done}
 	for first := true; ; first = false {
@@ -125,7 +126,8 @@ func (h *hosted) admit(ctx context.Context, q *ask.Request, client *ask.Client) 
 	}
 }
 
-// passBarrier returns after the replica has executed all that was answered anywhere in its partition before.
+// passBarrier returns after the replica has executed all entries that were answered anywhere in its partition
+// before the call.
 func (h *hosted) passBarrier(ctx context.Context) error {
 	query := ask.Request{Kind: ask.Query, Fresh: true, Command: (&meta.Command{Op: meta.OpStatFS}).Append(nil)}
 	answer, err := h.driver.Handle(ctx, nil, query.Append(nil))
@@ -139,8 +141,8 @@ func (h *hosted) passBarrier(ctx context.Context) error {
 	return err
 }
 
-// checkLengths returns an error for the first block of a write that is not stored, or is shorter than in the
-// write.
+// checkLengths returns an error for the first block of a write that is not stored, or is stored with fewer
+// bytes than the write names.
 func checkLengths(blocks []meta.Block, lengths []uint32) error {
 	for i, b := range blocks {
 		if lengths[i] < b.Length {
@@ -150,8 +152,8 @@ func checkLengths(blocks []meta.Block, lengths []uint32) error {
 	return nil
 }
 
-// lengths returns the length of each block of a partition in bytes, 0 for a block that is not stored. After
-// an error, the length of a stored block may be 0.
+// lengths returns the length of each block of a partition in bytes; 0 for a block that is not stored.
+// Together with an error, the length of a stored block may also be 0.
 func (s *Server) lengths(ctx context.Context, partition uint16, ids []block.ID) ([]uint32, error) {
 	lengths := make([]uint32, len(ids))
 	if node := s.Storage(); node != nil && s.plan.Load().Objects == nil {

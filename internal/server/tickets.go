@@ -9,10 +9,10 @@ import (
 	"github.com/globalfs/globalfs/internal/replica"
 )
 
-// tickets gives bound clients tickets for inodes (package replica, tickets.go). A tag is the first half of
-// the encrypted number of the inode, by a key of the client. A ticket has a tag by the newest key and one by
-// the last key: a server that has not got the newest key yet accepts it by the second tag, and a server with
-// a newer key by the first. So the keys of servers may change one server after the other.
+// tickets issues tickets for inodes to bound clients, and verifies them (package replica, tickets.go). A tag
+// is the first half of the encrypted number of the inode, with a cipher of the client. A ticket has two tags,
+// by the newest key of the servers and by the one before. A server without the newest key accepts the second
+// tag, a server with a newer key the first. So the keys of servers may be changed one server after the other.
 type tickets struct{ ciphers }
 
 func newTickets(s *sealer) *tickets {
@@ -27,7 +27,7 @@ func (t *tickets) Of(client string) replica.ClientTickets {
 	return nil
 }
 
-// tagBytes is the length of a tag.
+// tagBytes is the length of a tag in bytes.
 const tagBytes = len(posix.Ticket{}) / 2
 
 func inodeTag(key cipher.Block, ino posix.Ino) (tag [tagBytes]byte) {

@@ -24,7 +24,7 @@ type tracer struct {
 	updates   map[uint64]trace.Command // updates by the token of their request, until they are answered
 }
 
-// maxTraced bounds tracer.updates: requests whose clients have withdrawn are never answered.
+// maxTraced bounds tracer.updates, because requests that were withdrawn are never answered.
 const maxTraced = 1 << 14
 
 // Observes implements driver.Observer.
@@ -36,7 +36,7 @@ func (t *tracer) Observes() bool {
 	return on
 }
 
-// Turn implements driver.Observer. It leaves out a turn whose only input was the time.
+// Turn implements driver.Observer. It records no turn without an event.
 func (t *tracer) Turn(at *driver.Moments, in *turn.Input, out *turn.Output, replies []turn.Call) {
 	if len(in.Frames) == 0 && len(in.Requests) == 0 && len(out.Deliveries) == 0 && len(out.Frames) == 0 && len(out.Early) == 0 {
 		return
@@ -67,7 +67,7 @@ func (t *tracer) add(at time.Time, took time.Duration, commands []trace.Command,
 	t.server.recorder.Add(trace.Event{At: at, Took: took, Partition: &t.partition, Commands: commands, Step: step})
 }
 
-// take records the updates among requests, and returns their commands.
+// take remembers the updates among the requests, and returns their commands.
 func (t *tracer) take(requests []turn.Call) (commands []trace.Command) {
 	for _, call := range requests {
 		q, err := ask.DecodeRequest(call.Data)
@@ -81,7 +81,7 @@ func (t *tracer) take(requests []turn.Call) (commands []trace.Command) {
 	return commands
 }
 
-// input describes the input of a turn.
+// input describes the input of a turn in words.
 func (t *tracer) input(in *turn.Input, takes int) string {
 	var parts []string
 	if takes > 0 {
@@ -96,7 +96,7 @@ func (t *tracer) input(in *turn.Input, takes int) string {
 	return strings.Join(parts, ", ")
 }
 
-// frames describes frames, with the servers of their peers; empty: there are none of other processes.
+// frames describes frames to or from other processes, with the names of their servers; empty: there are none.
 func (t *tracer) frames(verb string, frames []multicast.Frame) string {
 	hosts := t.server.plan.Load().Hosts()
 	var peers []string
@@ -111,7 +111,7 @@ func (t *tracer) frames(verb string, frames []multicast.Frame) string {
 	return verb + strings.Join(peers, ", ")
 }
 
-// count is a number of things of one kind.
+// count returns a number with a noun, in the plural if necessary.
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -119,7 +119,7 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// records describes the records of a step.
+// records describes the records of a step in words.
 func records(out *turn.Output) string {
 	size := 0
 	for _, r := range out.Records {
@@ -132,7 +132,7 @@ func records(out *turn.Output) string {
 	return text
 }
 
-// deliveries records the execution of updates.
+// deliveries records that updates were executed.
 func (t *tracer) deliveries(at *driver.Moments, delivered []multicast.Delivery) {
 	var executed, begun []trace.Command
 	for i := range delivered {

@@ -17,32 +17,32 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A replica that needs entries which its group does not keep any more fetches the state of another replica in
-// pieces. The request begins with a byte that begins no other request to a replica. The number of the export,
-// 0 for a new one, and the offset follow. The answer has the number, the length of the whole state and a
-// piece.
+// A replica that needs entries which its group does not keep any more fetches the state of another replica,
+// in pieces. A request consists of the byte transferRequest, with which no other request to a replica begins,
+// the number of the export (0: a new one), and the offset. The answer has the number of the export, the
+// length of the whole state, and a piece.
 
 const transferRequest = 0x80
 
 const (
 	pieceBytes   = 1 << 20
 	pieceTimeout = 30 * time.Second
-	exportIdle   = time.Minute // after this time without a read an export is dropped
-	exportLast   = time.Second // the same, after the read of its last piece
+	exportIdle   = time.Minute // an export without a read for this time is dropped
+	exportLast   = time.Second // an export whose last piece was read is dropped after this time
 	exportPoll   = 100 * time.Millisecond
-	catchUpWait  = time.Second // between the first two rounds over the other replicas; it doubles with each round
+	catchUpWait  = time.Second // pause between the first two rounds over the other replicas; it doubles with each round
 	catchUpMost  = 30 * time.Second
 )
 
-// errCatching answers calls to a replica that takes over the state of another one: the replica itself would
-// answer much later.
+// errCatching answers calls to a replica that takes over the state of another one, because the replica could
+// answer only much later.
 var errCatching = errors.New("replica takes over the state of another one")
 
-// exports are the states that this replica sends to others, in files that are deleted when it stops. There is
-// at most one at a time.
+// exports are the states that this replica sends to other replicas. Each is in a file that is deleted when
+// the replica stops. At most one is in use at a time.
 type exports struct {
 	dir     string
-	first   uint64 // all numbers are above it; it is unique to the incarnation
+	first   uint64 // number below all exports of this incarnation
 	writing sync.WaitGroup
 
 	mu   sync.Mutex
@@ -52,13 +52,13 @@ type exports struct {
 
 type export struct {
 	file   *os.File
-	length int64 // 0: it is still being written
+	length int64 // length in bytes; 0: the state is being written
 	err    error
 	idle   *time.Timer
 }
 
-// serve answers calls to a replica: the calls of servers for pieces of its state, and the calls that its
-// driver answers.
+// serve returns the handler of calls to a replica. It answers requests of servers for pieces of the state;
+// the driver answers the others.
 func (s *Server) serve(h *hosted) transport.Handler {
 	return func(ctx context.Context, request []byte) ([]byte, error) {
 		asker := s.cfg.Asker(ctx)
@@ -92,8 +92,8 @@ func (s *Server) serve(h *hosted) transport.Handler {
 	}
 }
 
-// export starts to write the replica's state between two turns into a file. The replica is blocked only while
-// the view of the store is taken.
+// export begins to write the state of the replica, between two turns, into a file. The replica waits only
+// while the view of the store is made.
 func (h *hosted) export(ctx context.Context) (uint64, error) {
 	number, e, err := h.exports.begin()
 	if err != nil {
@@ -101,7 +101,7 @@ func (h *hosted) export(ctx context.Context) (uint64, error) {
 	}
 	var states []byte
 	var view *kv.View
-	// The caller may give up: the view must be closed nevertheless.
+	// The view must be closed even if the caller has given up.
 	stopped := h.driver.Between(context.WithoutCancel(ctx), func() {
 		states = h.replica.CoreStates()
 		view, err = h.keys.View()
@@ -121,7 +121,7 @@ func (h *hosted) export(ctx context.Context) (uint64, error) {
 	return number, nil
 }
 
-// begin makes the file of a new export.
+// begin creates the file of a new export.
 func (x *exports) begin() (uint64, *export, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -132,7 +132,7 @@ func (x *exports) begin() (uint64, *export, error) {
 	if err != nil {
 		return 0, nil, fmt.Errorf("transfer: %w", err)
 	}
-	if err := os.Remove(file.Name()); err != nil { // the file exists while it is open
+	if err := os.Remove(file.Name()); err != nil { // the content remains while the file is open
 		return 0, nil, errors.Join(fmt.Errorf("transfer: %w", err), file.Close())
 	}
 	x.last++
@@ -143,7 +143,7 @@ func (x *exports) begin() (uint64, *export, error) {
 	return number, e, nil
 }
 
-// written records that an export is complete, or its error.
+// written records that an export is complete, or has failed.
 func (x *exports) written(number uint64, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -155,7 +155,7 @@ func (x *exports) written(number uint64, err error) {
 	e.length, e.err = length, errors.Join(err, seekErr)
 }
 
-// piece reads a piece of an export. While the export is being written, the length is 0 and the piece is
+// piece returns a piece of an export. While the export is being written, the length is 0 and the piece is
 // empty.
 func (x *exports) piece(number uint64, offset int64) ([]byte, error) {
 	x.mu.Lock()
@@ -193,7 +193,7 @@ func (x *exports) drop(number uint64) {
 	}
 }
 
-// close waits until no export is being written, and drops all.
+// close waits until no export is being written, and drops all exports.
 func (x *exports) close() {
 	x.writing.Wait()
 	x.mu.Lock()
@@ -205,20 +205,21 @@ func (x *exports) close() {
 	}
 }
 
-// catchUp gives a replica that is behind the state of another replica of its partition, and stops its driver.
-// It tries until it succeeds; false: ctx has ended.
+// catchUp fetches the state of another replica of the partition for a replica that is behind, and stops its
+// driver. It tries until it succeeds; it returns false if ctx ends before.
 //
-// During a round the replica takes no turns: a state is useless for a replica that acknowledged further
-// messages meanwhile. But the others may need messages that only this replica has, and then none of their
-// states is usable. Therefore the replica takes part between two rounds, each time for longer.
+// During a round the replica takes no turns: a state would be useless if the replica acknowledged further
+// messages meanwhile. But the other replicas may need messages that only this replica has, and then none of
+// their states is usable. Therefore the replica takes turns between two rounds, for a longer time after each
+// round.
 func (s *Server) catchUp(ctx context.Context, h *hosted, stop func()) bool {
 	for wait := catchUpWait; ; wait = min(2*wait, catchUpMost) {
 		adopted := false
-		_ = h.driver.Between(context.WithoutCancel(ctx), func() { // fails only if the driver ends, and with it ctx
+		_ = h.driver.Between(context.WithoutCancel(ctx), func() { // fails only if the driver ends; then ctx ends, too
 			h.catching.Store(true)
 			defer h.catching.Store(false)
 			if adopted = s.takeOverAny(ctx, h); adopted {
-				stop() // no turn may follow
+				stop() // no turn must follow
 			}
 		})
 		if adopted {
@@ -230,7 +231,7 @@ func (s *Server) catchUp(ctx context.Context, h *hosted, stop func()) bool {
 	}
 }
 
-// takeOverAny asks each other replica of the partition once.
+// takeOverAny asks each other replica of the partition once for its state. It reports whether one was usable.
 func (s *Server) takeOverAny(ctx context.Context, h *hosted) bool {
 	for _, donor := range s.plan.Load().Partitions[h.partition].Replicas {
 		if donor.Process == h.process || ctx.Err() != nil {
@@ -248,7 +249,7 @@ func (s *Server) takeOverAny(ctx context.Context, h *hosted) bool {
 	return false
 }
 
-// takeOver fetches the state of a donor and replaces the replica's own state by it.
+// takeOver fetches the state of a donor, and replaces the replica's own state with it.
 func (s *Server) takeOver(ctx context.Context, h *hosted, donor multicast.ProcessID) (err error) {
 	file, err := os.CreateTemp(s.partitionDir(h.partition), "import-")
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Update applies a newer description of the cluster to a running server. It starts replicas that are new on
-// this server, stops replaced ones, and informs the others of new partitions and of replacements in their
-// groups. It gives the storage server the members of its region, and stops it after it has left. The steps
-// are independent: after a failure Update continues with the others. The next Update, also with the same
-// description, tries the failed steps again.
+// Update adopts a newer description of the cluster. It starts the replicas that are new on this server, and
+// stops those that were replaced. It informs the other replicas of new partitions and of replacements in
+// their groups. It passes the new members of the region to the storage server, and stops the storage server
+// after it has left the region. The steps are independent: if one fails, Update continues with the next. The
+// next call of Update, also with the same description, repeats the failed steps.
 func (s *Server) Update(ctx context.Context, plan *topology.Cluster) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -31,7 +31,8 @@ func (s *Server) Update(ctx context.Context, plan *topology.Cluster) error {
 			err = errors.Join(err, s.moveIn(p, n))
 		}
 	}
-	// At once: a replica that takes over the state of another one does not react for a while.
+	// The calls run concurrently, because a replica that takes over the state of another one does not answer
+	// for a while.
 	residences := s.residences()
 	errs := make([]error, len(residences))
 	var telling sync.WaitGroup
@@ -42,8 +43,8 @@ func (s *Server) Update(ctx context.Context, plan *topology.Cluster) error {
 	return errors.Join(err, errors.Join(errs...))
 }
 
-// Leave is the first part of Update: replaced replicas on this server stop and close all their files. Then
-// their directories may be prepared for others.
+// Leave is the first step of Update: replaced replicas on this server stop and close all their files. Then
+// their directories may be prepared for other processes.
 func (s *Server) Leave(plan *topology.Cluster) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -68,7 +69,7 @@ func (s *Server) evictReplaced(plan *topology.Cluster) {
 	}
 }
 
-// ended reports whether Run has ended or has not begun.
+// ended reports whether Run has ended or was not called.
 func (s *Server) ended() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,14 +130,14 @@ func (s *Server) moveIn(p *topology.Partition, n int) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.replicas[p.ID]; r != nil { // nil: it is damaged
+	if r := s.replicas[p.ID]; r != nil { // nil: the replica is damaged
 		s.begin(r)
 	}
 	return nil
 }
 
-// tellReplaced informs a replica of replacements in its group that it does not know. A failed replica learns
-// of them when it restarts.
+// tellReplaced informs a replica of replacements in its group that it does not know. A replica that has
+// failed learns of them when it restarts.
 func (s *Server) tellReplaced(ctx context.Context, r *residence, plan *topology.Cluster) error {
 	select {
 	case <-r.done:
@@ -159,8 +160,8 @@ func (s *Server) tellReplaced(ctx context.Context, r *residence, plan *topology.
 	return err
 }
 
-// tellPartitions informs a replica of the groups of new partitions, and of those over which the directories
-// of its region spread. A replica that restarts learns of both from the newest plan.
+// tellPartitions informs a replica of the groups of new partitions, and of the partitions over which its
+// region spreads directories. A replica that restarts learns of both from the newest description.
 func (r *residence) tellPartitions(ctx context.Context, plan *topology.Cluster) error {
 	select {
 	case <-r.done:
@@ -184,14 +185,14 @@ func (r *residence) tellPartitions(ctx context.Context, plan *topology.Cluster) 
 	return err
 }
 
-// counted are the numbers of partitions that a replica knows. They only grow.
+// counted has the numbers of partitions that a replica was informed of. They only grow.
 type counted struct{ groups, shards int }
 
 func partitionsOf(plan *topology.Cluster, partition uint16) counted {
 	return counted{len(plan.Groups()), len(plan.Shards(plan.Partitions[partition].Region))}
 }
 
-// ErrNotHere means that a server hosts no replica of a partition.
+// ErrNotHere means that this server has no replica of a partition.
 var ErrNotHere = errors.New("no replica of the partition runs on this server ('globalfs status' shows the servers of each partition)")
 
 // Lead makes the replica of a partition on this server the leader of its group, if the group accepts it.
@@ -204,8 +205,8 @@ func (s *Server) Lead(ctx context.Context, partition uint16) error {
 	return h.driver.Between(ctx, h.replica.Lead)
 }
 
-// Replicas returns the status of each replica on this server, by partition. A replica that does not answer
-// until ctx ends is missing: it may be taking over the state of another one.
+// Replicas returns the status of each replica on this server, by partition. It omits a replica that does not
+// answer until ctx ends, for example because it takes over the state of another one.
 func (s *Server) Replicas(ctx context.Context) []ask.Status {
 	var asking sync.WaitGroup
 	var mu sync.Mutex
@@ -224,8 +225,8 @@ func (s *Server) Replicas(ctx context.Context) []ask.Status {
 	return all
 }
 
-// Spread returns for each partition with a replica on this server the number of partitions over which its new
-// directories spread. A replica that does not answer until ctx ends is missing.
+// Spread returns, for each partition with a replica on this server, the number of partitions over which its
+// new directories spread. It omits a replica that does not answer until ctx ends.
 func (s *Server) Spread(ctx context.Context) map[uint16]int {
 	of := map[uint16]int{}
 	var asking sync.WaitGroup

@@ -13,29 +13,29 @@ import (
 // PartitionState is the state of a partition that was added to a running cluster.
 type PartitionState string
 
-// The states, in the order in which a partition has them. Each change waits until all servers have applied
-// the one before (package daemon).
+// The states, in the order in which a partition passes through them. Each change is made after all servers
+// have applied the one before (package daemon).
 const (
-	PartitionPlanned PartitionState = "planned"  // all servers are to learn of its group; its replicas do not run
-	PartitionStarted PartitionState = "starting" // its replicas run; no directory goes there
+	PartitionPlanned PartitionState = "planned"  // all servers must learn of its group; its replicas do not run yet
+	PartitionStarted PartitionState = "starting" // its replicas run; no directory is made there yet
 	PartitionActive  PartitionState = ""         // new directories of its region spread over it, too
 )
 
-// Addition is a partition that was added after the creation of the cluster. Its number is the next one:
+// Addition is a partition that was added after the creation of the cluster. Its number is the next free one:
 // numbers are never used again.
 type Addition struct {
-	Region   Region         `yaml:"region,omitempty"` // empty: a global one
+	Region   Region         `yaml:"region,omitempty"` // region of a local partition; empty: a global one
 	State    PartitionState `yaml:"state,omitempty"`
 	Replicas []AddedReplica `yaml:"replicas"`
 }
 
-// AddedReplica is an original member of the group of an added partition.
+// AddedReplica is a first member of the group of an added partition.
 type AddedReplica struct {
 	Process multicast.ProcessID `yaml:"process"`
 	Server  string              `yaml:"server"`
 }
 
-// shardPath returns the path of the root directory of a shard.
+// shardPath returns the path that names the root directory of a shard.
 func shardPath(r Region, shard int) string {
 	path := "/" + string(r)
 	if shard > 0 {
@@ -44,7 +44,7 @@ func shardPath(r Region, shard int) string {
 	return path
 }
 
-// planAdded lays out the added partitions.
+// planAdded adds the added partitions to c.
 func (s *Spec) planAdded(c *Cluster) error {
 	for i, a := range s.Added {
 		if a.Region != "" && !slices.Contains(c.Regions, a.Region) {
@@ -75,7 +75,7 @@ func (s *Spec) planAdded(c *Cluster) error {
 	return nil
 }
 
-// shardsOf counts the partitions of a region, in any state.
+// shardsOf returns the number of partitions of a region, in any state.
 func (c *Cluster) shardsOf(r Region) (count int) {
 	for i := range c.Partitions {
 		if c.Partitions[i].Region == r {
@@ -85,9 +85,9 @@ func (c *Cluster) shardsOf(r Region) (count int) {
 	return count
 }
 
-// BirthShards lists the partitions over which p spreads directories when it is new: those of the creation,
-// or, for an added partition, all up to itself. It does not depend on later additions, so that all replicas
-// of p begin alike.
+// BirthShards returns the partitions over which p spreads directories at its birth: those of the creation of
+// the cluster, or, for an added partition, all up to p itself. Later additions do not change the result, so
+// all replicas of p begin with the same state.
 func (c *Cluster) BirthShards(p *Partition) (shards []uint16) {
 	last := max(int(p.ID), c.Founded-1)
 	for i := range c.Partitions[:last+1] {
@@ -115,8 +115,8 @@ func NoRegion(r Region, known []Region) error {
 	return fmt.Errorf("there is no region %q: give one of %s", r, strings.Join(names, ", "))
 }
 
-// AddPartition records in s that a region of c, which was planned from s, gets one more partition; "" adds a
-// global one. Its replicas are on the given servers; none: the servers are chosen.
+// AddPartition adds to s one more partition of a region of c, which was planned from s; region "" means the
+// global level. servers are the servers of its replicas; if empty, AddPartition chooses them.
 func (s *Spec) AddPartition(c *Cluster, r Region, servers []string) (*Partition, error) {
 	if p := c.Adding(); p != nil {
 		return nil, fmt.Errorf("partition %d (%s) is being added: add another one after that", p.ID, p.Path)
@@ -160,12 +160,12 @@ func (s *Spec) AddPartition(c *Cluster, r Region, servers []string) (*Partition,
 	return grown.Planned, nil
 }
 
-// Advance records in s that the newest partition has reached a state.
+// Advance sets in s the state of the newest partition.
 func (s *Spec) Advance(to PartitionState) { s.Added[len(s.Added)-1].State = to }
 
-// AddMissing records in s the partitions that a cluster of s lacks of those with these paths, which are in
-// the order of their numbers: those that were added to the cluster of a backup. The servers of their replicas
-// depend only on s.
+// AddMissing adds to s the partitions with the given paths that a cluster of s lacks. The paths must be in
+// the order of the partitions' numbers. It is for partitions that were added to the cluster of a backup. The
+// servers of their replicas depend only on s.
 func (s *Spec) AddMissing(paths []string) error {
 	c, err := s.Plan()
 	for err == nil && len(c.Partitions) < len(paths) {
@@ -178,7 +178,7 @@ func (s *Spec) AddMissing(paths []string) error {
 	return err
 }
 
-// EncodeAdded encodes added partitions as YAML, which Decode reads.
+// EncodeAdded encodes added partitions as YAML for Decode.
 func EncodeAdded(added []Addition) []byte {
 	text, err := yaml.Marshal(added)
 	invariant.Check(err == nil, "added partitions do not encode: %v", err)
@@ -190,7 +190,7 @@ func (c *Cluster) Joined(server string) bool {
 	return slices.ContainsFunc(c.StorageChanges, func(s StorageChange) bool { return s.Server == server && s.Process != 0 })
 }
 
-// placeName names a region, or the global level.
+// placeName returns the name of a region, or of the global level, for people.
 func placeName(r Region) string {
 	if r == "" {
 		return "the global level"
@@ -199,8 +199,8 @@ func placeName(r Region) string {
 }
 
 // serversFor chooses the servers of a new partition: as many as another partition of the region has, in the
-// regions of its replicas, those with the fewest replicas. Several new partitions have their first replicas,
-// which lead, on different servers.
+// same regions, those with the fewest replicas. If several partitions are added, their first replicas, which
+// lead, are on different servers.
 func (s *Spec) serversFor(c *Cluster, r Region) (servers []string, err error) {
 	i := slices.IndexFunc(c.Partitions, func(p Partition) bool { return p.Region == r })
 	like := slices.Clone(c.Partitions[i].Replicas)
@@ -226,7 +226,8 @@ func (s *Spec) serversFor(c *Cluster, r Region) (servers []string, err error) {
 	return servers, nil
 }
 
-// less compares two servers by their replicas, and then by the partitions that they lead at first.
+// less orders two servers by their number of replicas, and then by the number of partitions that they lead at
+// first.
 func less(c *Cluster, leads map[string]int, a, b string) bool {
 	of := func(name string) int { return len(c.ReplicasOn(name)) + leads[name] }
 	return of(a) < of(b)

@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// clusterName is the form of cluster names: they are used in certificates and in keys of the registry.
+// clusterName is the form of names of clusters, which are used in certificates and in keys of the registry.
 var clusterName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
 
 func (s *Spec) validateName() error {
@@ -20,7 +20,7 @@ func (s *Spec) validateName() error {
 	return nil
 }
 
-// locate sets the addresses of the servers that c was made with.
+// locate sets the addresses of the servers of the creation of the cluster.
 func (s *Spec) locate(c *Cluster) error {
 	used := map[string]string{}
 	for i := range c.Servers {
@@ -46,10 +46,10 @@ func (s *Spec) locate(c *Cluster) error {
 	return nil
 }
 
-// Relocate records in s that a server listens at another address.
+// Relocate sets in s another address of a server.
 func (s *Spec) Relocate(server, address string) {
 	for i := range s.StorageChanges {
-		if c := &s.StorageChanges[i]; c.Server == server && c.Process != 0 { // it joined
+		if c := &s.StorageChanges[i]; c.Server == server && c.Process != 0 { // the server joined later
 			c.Address = address
 			return
 		}
@@ -80,7 +80,7 @@ func sorted(addresses map[string]string) (keys []string) {
 	return keys
 }
 
-// NoServer returns the error for a name that no server has.
+// NoServer returns the error for a name that is not the name of a server of c. It names the servers.
 func (c *Cluster) NoServer(name string) error {
 	return fmt.Errorf("there is no server %q: give one of %s", name, strings.Join(serverNames(c), ", "))
 }
@@ -92,7 +92,7 @@ func serverNames(c *Cluster) (all []string) {
 	return all
 }
 
-// Hosts returns the server of each process: storage servers and replicas.
+// Hosts returns, by process, the server of each storage server and replica.
 func (c *Cluster) Hosts() map[multicast.ProcessID]*Server {
 	hosts := map[multicast.ProcessID]*Server{}
 	for i := range c.Servers {

@@ -5,10 +5,10 @@ import (
 	"reflect"
 )
 
-// Adopt copies into s the history of the cluster since a person wrote s. was is the description that the
-// cluster has had until now. Adopt fails if the two are of different clusters: a cluster keeps its regions
-// and the replication of its data. Only the access to its object storage and the addresses of its servers may
-// change.
+// Adopt copies into s the history of the cluster that was contains: s is a changed cluster file, and was the
+// description that the cluster has used. Adopt fails if both describe different clusters: a cluster keeps its
+// regions and the replication of its data. Only the addresses of its servers and the access to its object
+// storage may change.
 func (s *Spec) Adopt(was Spec) error {
 	now := *s
 	now.Version, now.Created, now.Owner = was.Version, was.Created, was.Owner

@@ -2,13 +2,13 @@ package topology
 
 import "time"
 
-// known are the regions of the thesis' deployments (T 3.6.1), in the order of rtt below.
+// known are the regions in the thesis' deployments (T 3.6.1), in the order of rtt.
 var known = [...]Region{
 	"us-west-2", "us-west-1", "us-east-1", "eu-west-1", "eu-central-1",
 	"ap-northeast-1", "ap-southeast-1", "ap-southeast-2", "sa-east-1",
 }
 
-// rtt has typical round trips between the known regions in milliseconds; rtt[i][j] is the one of known[i] and
+// rtt has typical round trips between known regions, in milliseconds: rtt[i][j] is between known[i] and
 // known[i+1+j].
 var rtt = [...][]int{
 	{20, 70, 140, 158, 98, 165, 140, 180},
@@ -21,11 +21,11 @@ var rtt = [...][]int{
 	{310},
 }
 
-// elsewhere is the one-way delay to a region outside the table.
+// elsewhere is the assumed one-way delay to a region that is not in the table.
 const elsewhere = 50 * time.Millisecond
 
-// Delay is the typical one-way delay between two regions: 0 inside a region, a guess for a region outside the
-// table.
+// Delay returns the typical one-way delay between two regions: 0 within a region, and elsewhere if a region
+// is not in the table.
 func Delay(a, b Region) time.Duration {
 	if a == b {
 		return 0

@@ -6,15 +6,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Multicast selects the orders of partitions. A cluster keeps its choice.
+// Multicast selects the protocols that order partitions. A cluster keeps its choice for ever.
 type Multicast struct {
-	// Local orders each partition with all replicas in one region. Empty: LocalPrimCast.
+	// Local is the order of each partition whose replicas are all in one region. Empty: LocalPrimCast.
 	Local LocalOrder `yaml:"local,omitempty"`
-	// Fabric carries the operations of LocalTRAM. Empty: MemoryAuto.
+	// Fabric selects the connections for operations of LocalTRAM. Empty: MemoryAuto.
 	Fabric MemoryFabric `yaml:"fabric,omitempty"`
 }
 
-// OrDefaults replaces empty values.
+// OrDefaults returns m with the defaults in place of empty values.
 func (m Multicast) OrDefaults() Multicast {
 	if m.Local == "" {
 		m.Local = LocalPrimCast
@@ -31,7 +31,7 @@ type LocalOrder string
 // The values of LocalOrder.
 const (
 	LocalPrimCast LocalOrder = "primcast"
-	LocalTRAM     LocalOrder = "tram" // in one-sided memory
+	LocalTRAM     LocalOrder = "tram" // TRAM, in one-sided memory
 )
 
 // MemoryFabric selects the connections that carry operations on one-sided memory.

@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// Bucket is a place in S3-compatible object storage. There are no secrets in it.
+// Bucket is a bucket of S3-compatible object storage, with a prefix of keys. It contains no secrets.
 type Bucket struct {
 	Endpoint string `yaml:"endpoint,omitempty"` // such as https://s3.eu-west-1.amazonaws.com
 	Bucket   string `yaml:"bucket,omitempty"`
-	Prefix   string `yaml:"prefix,omitempty"` // of all keys, without slashes at its ends
-	// Region is the object storage's name of the bucket's location. Empty: the storage is asked for it.
+	Prefix   string `yaml:"prefix,omitempty"` // prefix of all keys, without a slash at its begin and end
+	// Region is the location of the bucket in the terms of the object storage. Empty: the storage is asked.
 	Region string `yaml:"region,omitempty"`
-	// PathStyle puts the bucket into the path instead of the host's name.
+	// PathStyle puts the name of the bucket into the path of a URL instead of the host name.
 	PathStyle bool `yaml:"pathstyle,omitempty"`
-	// Credentials is a file in the format of ~/.aws/credentials. Empty: the environment, that file, or the
-	// machine's role.
+	// Credentials is the path of a file in the format of ~/.aws/credentials. Empty: the environment,
+	// ~/.aws/credentials, or the role of the machine.
 	Credentials string `yaml:"credentials,omitempty"`
 }
 
 // Objects describes the object storage that holds the blocks, instead of the servers' own disks.
 type Objects struct {
 	Bucket `yaml:",inline"`
-	// Regions has the differences of single regions. A region without its own bucket has the prefix
-	// PREFIX/REGION in the common bucket.
+	// Regions has the settings of regions that differ from the common bucket. A region without its own
+	// bucket uses the prefix PREFIX/REGION in the common bucket.
 	Regions map[Region]Bucket `yaml:"regions,omitempty"`
 }
 
-// Of returns the place of a region's blocks.
+// Of returns the bucket and the prefix of a region's blocks.
 func (o *Objects) Of(r Region) Bucket {
 	b, own := o.Bucket, o.Regions[r]
 	if own.Bucket != "" {
@@ -51,8 +51,8 @@ func (o *Objects) Of(r Region) Bucket {
 	return b
 }
 
-// Reached returns o with the access data of other: endpoints and credentials. The buckets and prefixes, which
-// locate the blocks, stay those of o.
+// Reached returns o with the endpoints and credentials of other. The buckets and prefixes, which locate the
+// blocks, remain those of o.
 func (o *Objects) Reached(other *Objects) *Objects {
 	if o == nil || other == nil {
 		return o
@@ -75,7 +75,8 @@ func (o *Objects) Reached(other *Objects) *Objects {
 	return &reached
 }
 
-// validate names the field that is wrong. The clients of the object storage check the rest when they connect.
+// validate returns an error that names the wrong field. Clients of the object storage check the rest when
+// they connect.
 func (o *Objects) validate(regions []Region) error {
 	if o == nil {
 		return nil

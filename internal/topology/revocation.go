@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Revocation invalidates the certificates of a process before they expire.
+// Revocation invalidates the certificates of a process before their expiry.
 type Revocation struct {
 	Role string `yaml:"role" json:"role"`
 	Name string `yaml:"name" json:"name"`
-	// At is the time of the revocation: certificates that were made later are valid.
+	// At is the time of the revocation. Certificates that were issued later are valid.
 	At time.Time `yaml:"at" json:"at"`
 }
 
-// Revoke adds r, in place of an earlier one of the same process.
+// Revoke adds r to s. It replaces an earlier revocation of the same process.
 func (s *Spec) Revoke(r Revocation) {
 	s.Pardon(r.Role, r.Name)
 	s.Revoked = append(s.Revoked, r)

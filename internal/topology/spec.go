@@ -14,70 +14,68 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Spec is a person's description of a cluster; Plan makes a Cluster of it.
+// Spec is the description of a cluster: the settings of the cluster file, and the changes since, which
+// programs append. Plan computes the Cluster from it.
 type Spec struct {
-	// Name of the cluster, in its certificates and its registry.
+	// Name of the cluster. It is in its certificates and in the keys of the registry.
 	Name string `yaml:"name,omitempty"`
-	// Version numbers the descriptions of a cluster: the keeper of the descriptions gives each change a
-	// higher number. 0: not set yet.
+	// Version is the number of the description. Each change has a higher one. 0: not assigned yet.
 	Version uint64 `yaml:"version,omitempty"`
-	// Regions, the first one has the leader of the global partition. Default: us-west-2, us-east-1,
-	// eu-west-1.
+	// Regions of the cluster. The leader of the global partition is in the first one. Default: us-west-2,
+	// us-east-1, eu-west-1.
 	Regions []Region `yaml:"regions"`
-	// Datacenters a region, one server in each: 1 to 9, default 3.
+	// Datacenters is the number of datacenters in each region, with one server in each: 1 to 9, default 3.
 	Datacenters int `yaml:"datacenters"`
-	// Replicas a partition: 1, 3 or 5, default 3. The global partition has more if necessary for one in each
-	// region.
+	// Replicas is the number of replicas of each partition: 1, 3 or 5, default 3. The global partition has
+	// more if there are more regions.
 	Replicas int `yaml:"replicas"`
-	// Partitions of each region at the creation of the cluster: 1 to 16, default 1. New directories spread
-	// over them.
+	// Partitions is the number of partitions (shards) of each region at the creation of the cluster: 1 to
+	// 16, default 1. New directories spread over them.
 	Partitions int `yaml:"partitions,omitempty"`
-	// GlobalPartitions, over which the directories outside of the regions spread: 1 to 16, default 1, at the
-	// creation.
+	// GlobalPartitions is the number of global partitions at the creation of the cluster: 1 to 16, default
+	// 1. Directories outside of the regions spread over them.
 	GlobalPartitions int `yaml:"global_partitions,omitempty"`
-	// Copies of each block in a region: 1 to Datacenters, default 2.
+	// Copies is the number of copies of each block in a region: 1 to Datacenters, default 2.
 	Copies int `yaml:"copies"`
-	// Objects puts the blocks into object storage instead of the servers' disks. Nil: on the servers' disks.
+	// Objects puts the blocks into object storage. nil: the blocks are on the disks of the servers.
 	Objects *Objects `yaml:"objects,omitempty"`
-	// Multicast selects the orders of partitions. The cluster keeps it.
+	// Multicast selects the protocols that order partitions. The cluster keeps it.
 	Multicast Multicast `yaml:"multicast,omitempty"`
-	// Created is the time of birth of the cluster: the time of its first directories.
+	// Created is the time of the creation of the cluster, and of its first directories.
 	Created time.Time `yaml:"created,omitempty"`
-	// Restored is the backup that the cluster was restored from: written by the program, not by people.
+	// Restored names the backup from which the cluster was restored. The program writes it.
 	Restored string `yaml:"restored,omitempty"`
-	// Replaced are the processes that replaced others with lost disks, oldest first: written by
-	// the program, not by people.
+	// Replaced are the processes that have replaced others with lost disks, oldest first. The program writes
+	// it.
 	Replaced []Replacement `yaml:"replaced,omitempty"`
-	// Added are the partitions that were added since the creation of the cluster, oldest first: written by
-	// the program, not by people.
+	// Added are the partitions that were added since the creation of the cluster, oldest first. The program
+	// writes it.
 	Added []Addition `yaml:"added_partitions,omitempty"`
-	// StorageChanges are the servers that joined and left the storage rings since, oldest first: written by
-	// the program, not by people.
+	// StorageChanges are the servers that have joined and left the storage rings since, oldest first. The
+	// program writes it.
 	StorageChanges []StorageChange `yaml:"storage_changes,omitempty"`
-	// Revoked are the processes with refused certificates: written by the program, not by people.
-	Revoked []Revocation `yaml:"revoked,omitempty"`
-	// Addresses are the host:port addresses of the servers by their names. Servers that joined later have
-	// theirs in StorageChanges. Empty: they have none yet.
+	// Revoked are the processes whose certificates are refused. The program writes it.
+	Revoked   []Revocation      `yaml:"revoked,omitempty"`
 	Addresses map[string]string `yaml:"addresses,omitempty"`
-	// Owner owns the first directories: it may write there and admit others.
+	// Owner owns the first directories: it may write there, and give others permission.
 	Owner Owner `yaml:"owner,omitempty"`
 }
 
-// maxShards is the most partitions of a region.
+// maxShards is the maximum number of partitions of a region at its creation.
 const maxShards = 16
 
-// Owner is a user and a group by number.
+// Owner is a user and a group, as numbers.
 type Owner struct {
 	UID uint32 `yaml:"uid"`
 	GID uint32 `yaml:"gid"`
 }
 
-// DefaultSpec returns the cluster of the thesis' example (T 3.6.1).
+// DefaultSpec returns a Spec with the cluster of the thesis' example (T 3.6.1).
 func DefaultSpec() Spec {
 	return Spec{Regions: []Region{"us-west-2", "us-east-1", "eu-west-1"}, Datacenters: 3, Replicas: 3, Copies: 2}
 }
 
-// ParseSpec reads YAML over the defaults. Errors name the line and the key.
+// ParseSpec decodes YAML over the defaults. Errors name the line and the key.
 func ParseSpec(text []byte) (Spec, error) {
 	s := DefaultSpec()
 	if err := Decode(text, &s); err != nil {
@@ -92,7 +90,7 @@ var (
 	wrongType  = regexp.MustCompile(`cannot unmarshal !!\S+ (` + "`[^`]*`" + `) into (\S+)`)
 )
 
-// kindOf describes the values of a Go type to the author of a file.
+// kindOf describes the values of a Go type in words for the author of a file.
 func kindOf(goType string) string {
 	switch {
 	case goType == "bool":
@@ -109,8 +107,8 @@ func kindOf(goType string) string {
 	return "keys with values, as in key: value"
 }
 
-// Decode reads YAML over the present content of into. Unknown keys are errors, which name the line and the
-// key.
+// Decode decodes YAML into into; keys that are missing keep their values. Unknown keys are errors. Errors
+// name the line and the key.
 func Decode(text []byte, into any) error {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
@@ -125,7 +123,7 @@ func Decode(text []byte, into any) error {
 	return nil
 }
 
-// Validate names the field that is wrong, its value and what to do.
+// Validate returns an error that names the wrong field, its value and the remedy.
 func (s *Spec) Validate() error {
 	seen := map[Region]bool{}
 	for _, r := range s.Regions {
@@ -157,9 +155,9 @@ func (s *Spec) Validate() error {
 	return s.Objects.validate(s.Regions)
 }
 
-// Plan lays the cluster out: a server in each datacenter with a storage server; the
-// global partition 0 over all regions in turn; a local partition a region over its datacenters in turn.
-// The same Spec gives the same Cluster, ids included.
+// Plan computes the cluster: a server with a storage server in each datacenter; the global partition 0, whose
+// replicas are in the regions in turn; and for each region its local partitions, whose replicas are in the
+// datacenters in turn. The same Spec always gives the same Cluster, including all numbers.
 func (s *Spec) Plan() (*Cluster, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -194,8 +192,8 @@ func (s *Spec) Plan() (*Cluster, error) {
 	return c, c.Validate()
 }
 
-// planPartitions lays out the partitions: first one of each region, then the further shards, so that the
-// numbers of a cluster without shards stay the same.
+// planPartitions adds the partitions: first one of each region, and then the further shards. So a cluster
+// without further shards has the same numbers.
 func (s *Spec) planPartitions(c *Cluster, replica func(region, n int) Replica) {
 	add := func(region, shard int) {
 		p := Partition{ID: uint16(len(c.Partitions)), Shard: shard}
@@ -224,7 +222,7 @@ func (s *Spec) planPartitions(c *Cluster, replica func(region, n int) Replica) {
 	}
 }
 
-// holder returns the process in the place of an original member of the group, and its server.
+// holder returns the process that has the place of a first member of a group now, and its server.
 func (c *Cluster) holder(p multicast.ProcessID, server string) (multicast.ProcessID, string) {
 	for _, r := range c.Replaced {
 		if r.Old == p {
@@ -237,15 +235,16 @@ func (c *Cluster) holder(p multicast.ProcessID, server string) (multicast.Proces
 	return p, server
 }
 
-// Replace records that a process is to replace another one in c, which was planned from s, on a server of the
-// same region; empty: on the same server. It returns the number of the new process.
+// Replace adds to s that a new process takes the place of another one in c, which was planned from s. The new
+// process is on the given server, which must be in the same region; "" means the same server. It returns the
+// number of the new process.
 func (s *Spec) Replace(c *Cluster, old multicast.ProcessID, server string) multicast.ProcessID {
 	last := s.lastProcess(c)
 	s.Replaced = append(s.Replaced, Replacement{Old: old, New: last + 1, Server: server})
 	return last + 1
 }
 
-// lastProcess returns the highest number of all processes that ever existed.
+// lastProcess returns the highest process number that was ever used.
 func (s *Spec) lastProcess(c *Cluster) (last multicast.ProcessID) {
 	for _, server := range c.Servers {
 		last = max(last, server.Storage)
@@ -266,7 +265,7 @@ func (s *Spec) lastProcess(c *Cluster) (last multicast.ProcessID) {
 	return last
 }
 
-// YAML encodes s in the format of ParseSpec.
+// YAML encodes s for ParseSpec.
 func (s *Spec) YAML() []byte {
 	text, err := yaml.Marshal(s)
 	invariant.Check(err == nil, "a cluster's spec does not encode: %v", err)

@@ -10,27 +10,27 @@ import (
 // StorageState is the state of a server in the storage ring of its region.
 type StorageState string
 
-// The states, in the order in which a server has them.
+// The states, in the order in which a server passes through them.
 const (
-	StorageMember  StorageState = ""        // it owns blocks
-	StorageLeaving StorageState = "leaving" // it hands back its blocks
-	StorageLeft    StorageState = "left"    // it has no blocks any more, and stores none
+	StorageMember  StorageState = ""        // it stores blocks
+	StorageLeaving StorageState = "leaving" // it moves its blocks to other servers
+	StorageLeft    StorageState = "left"    // it has no blocks, and stores none
 )
 
-// StorageChange is one change of the storage ring of a region since the cluster was made. Changes are
-// numbered by their order: the same list gives the same rings.
+// StorageChange is one change of the storage ring of a region since the creation of the cluster. The order of
+// the list numbers the changes, so the same list gives the same rings.
 type StorageChange struct {
 	// Server is the name of the server that joins, begins to leave, or has left.
 	Server string       `yaml:"server"`
 	To     StorageState `yaml:"to,omitempty"`
-	// Only for a server that joins:
+	// The other fields are only for a server that joins.
 	Region     Region              `yaml:"region,omitempty"`
 	Datacenter string              `yaml:"datacenter,omitempty"`
 	Process    multicast.ProcessID `yaml:"process,omitempty"`
-	Address    string              `yaml:"address,omitempty"` // where it listens
+	Address    string              `yaml:"address,omitempty"` // host:port of the server
 }
 
-// Storage lists the servers of the storage ring of region r, including servers that are leaving.
+// Storage returns the servers in the storage ring of region r, including those that are leaving.
 func (c *Cluster) Storage(r Region) []Server {
 	var servers []Server
 	for _, s := range c.Servers {
@@ -41,7 +41,7 @@ func (c *Cluster) Storage(r Region) []Server {
 	return servers
 }
 
-// ReplicasOn lists the replicas that a server hosts.
+// ReplicasOn returns the replicas on a server.
 func (c *Cluster) ReplicasOn(server string) (replicas []Replica) {
 	for _, p := range c.Partitions {
 		for _, r := range p.Replicas {
@@ -53,7 +53,8 @@ func (c *Cluster) ReplicasOn(server string) (replicas []Replica) {
 	return replicas
 }
 
-// StorageVersion is the version of the result of Storage for region r: from 1 on, one more with each change.
+// StorageVersion returns the version of the storage ring of region r: 1 at the creation, and one more with
+// each change.
 func (c *Cluster) StorageVersion(r Region) uint64 {
 	version := uint64(1)
 	for _, change := range c.StorageChanges {
@@ -64,7 +65,7 @@ func (c *Cluster) StorageVersion(r Region) uint64 {
 	return version
 }
 
-// changeStorage applies the changes to the servers that the cluster was made with.
+// changeStorage applies s.StorageChanges to the servers of the creation.
 func (c *Cluster) changeStorage() error {
 	for i, change := range c.StorageChanges {
 		s := c.Server(change.Server)
@@ -87,7 +88,7 @@ func (c *Cluster) changeStorage() error {
 	return nil
 }
 
-// staying counts the servers of a region that own blocks.
+// staying returns the number of servers in the storage ring of a region that are not leaving.
 func (c *Cluster) staying(r Region) (count int) {
 	for _, s := range c.Storage(r) {
 		if s.State == StorageMember {
@@ -97,8 +98,8 @@ func (c *Cluster) staying(r Region) (count int) {
 	return count
 }
 
-// JoinStorage records in s that a new server joins the storage ring of a region of c, which was planned from
-// s. It names the server and its datacenter: one letter further than the last one.
+// JoinStorage adds to s that a new server joins the storage ring of a region of c, which was planned from s.
+// It chooses the names of the server and of its datacenter, which end in the next letter.
 func (s *Spec) JoinStorage(c *Cluster, r Region) (StorageChange, error) {
 	if !slices.Contains(c.Regions, r) {
 		return StorageChange{}, NoRegion(r, c.Regions)
@@ -118,11 +119,12 @@ func (s *Spec) JoinStorage(c *Cluster, r Region) (StorageChange, error) {
 	return change, nil
 }
 
-// maxStorage bounds the number of storage servers that a region has ever had: their names end in a letter.
+// maxStorage bounds the number of storage servers that a region can have in its life, because their names end
+// in a letter.
 const maxStorage = 26
 
-// LeaveStorage records in s that a server begins to leave the storage ring of its region. At least as many
-// servers must stay as there are copies of a block.
+// LeaveStorage adds to s that a server begins to leave the storage ring of its region. It fails if fewer
+// servers would stay than a block has copies.
 func (s *Spec) LeaveStorage(c *Cluster, name string) error {
 	server := c.Server(name)
 	switch {
@@ -137,7 +139,7 @@ func (s *Spec) LeaveStorage(c *Cluster, name string) error {
 	return nil
 }
 
-// LeftStorage records in s that a server that was leaving has no blocks any more.
+// LeftStorage adds to s that a leaving server has no blocks any more.
 func (s *Spec) LeftStorage(name string) {
 	s.StorageChanges = append(s.StorageChanges, StorageChange{Server: name, To: StorageLeft})
 }

@@ -10,51 +10,51 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Region is a name such as "eu-west-1".
+// Region is the name of a region, such as "eu-west-1".
 type Region string
 
-// Server is one host of replicas and of a storage server.
+// Server is a host with replicas and a storage server.
 type Server struct {
 	Name       string
 	Region     Region
 	Datacenter string
 	Address    string              // host:port; empty: none yet
-	Storage    multicast.ProcessID // its storage server
-	State      StorageState        // of its storage server
+	Storage    multicast.ProcessID // the process of its storage server
+	State      StorageState        // state of its storage server
 }
 
 // Replica is a member of a partition's group.
 type Replica struct {
 	Process multicast.ProcessID
-	// Seat is the original process of the group in this place: it equals Process unless that process was
+	// Seat is the first process of the group in this place. It differs from Process if that process was
 	// replaced.
 	Seat   multicast.ProcessID
 	Server string
 	Region Region
 }
 
-// Replacement is a process that replaces another one after the permanent loss of its disk.
+// Replacement is a process that takes the place of another one whose disk is permanently lost.
 type Replacement struct {
 	Old multicast.ProcessID `yaml:"old"`
 	New multicast.ProcessID `yaml:"new"`
-	// Server is the server of the new process; empty: the server of the old one.
+	// Server is the server of the new process; empty: that of the old one.
 	Server string `yaml:"server,omitempty"`
 }
 
-// Partition is a shard of the metadata and the multicast group of its replicas.
+// Partition is a part of the metadata, and the group of its replicas.
 type Partition struct {
 	ID     uint16
 	Region Region // of a local partition; empty for a global one
-	// Shard numbers the partitions of a region, or the global ones, from 0. Directories spread over them; the
-	// region's directory itself is in shard 0.
+	// Shard is the number of the partition among those of its region, or among the global ones, from 0. New
+	// directories spread over the shards. The directory of the region itself is in shard 0.
 	Shard    int
-	Path     string // of its root directory: "/" or "/name"; with "#2" and so on behind it: a further shard
+	Path     string // path of its root directory: "/" or "/REGION"; further shards have "#2" and so on after it
 	Replicas []Replica
 	State    PartitionState
 }
 
-// Group is the original multicast group of p: it has the same number. The members tell each other the later
-// replacements.
+// Group returns the first members of p as a multicast group with the same number. The members inform each
+// other of later replacements.
 func (p *Partition) Group() multicast.Group {
 	g := multicast.Group{ID: multicast.GroupID(p.ID)}
 	for _, r := range p.Replicas {
@@ -63,11 +63,11 @@ func (p *Partition) Group() multicast.Group {
 	return g
 }
 
-// Root is the inode of p's root directory.
+// Root returns the inode number of p's root directory.
 func (p *Partition) Root() posix.Ino { return posix.MakeIno(p.ID, posix.Root.Counter()) }
 
-// Shards lists the partitions over which the directories of a region spread, from shard 0; "" is the region
-// of the global partitions. Partitions that are being added are not among them yet.
+// Shards returns the partitions over which the directories of a region spread, from shard 0; "" means the
+// global partitions. It omits partitions that are being added.
 func (c *Cluster) Shards(r Region) (shards []uint16) {
 	for i := range c.Partitions {
 		if c.Partitions[i].Region == r && c.Partitions[i].State == PartitionActive {
@@ -77,10 +77,10 @@ func (c *Cluster) Shards(r Region) (shards []uint16) {
 	return shards
 }
 
-// PartitionDir returns the name of the directory of a partition's replica, in the data directory of a server.
+// PartitionDir returns the name of the directory of a partition's replica in the data directory of a server.
 func PartitionDir(partition uint16) string { return fmt.Sprintf("partition-%d", partition) }
 
-// Regions lists the regions with replicas of p, each once: all of them keep the blocks of its files.
+// Regions returns the regions with replicas of p, each once. Each of them stores the blocks of p's files.
 func (p *Partition) Regions() []Region {
 	var regions []Region
 	for _, r := range p.Replicas {
@@ -91,27 +91,28 @@ func (p *Partition) Regions() []Region {
 	return regions
 }
 
-// Cluster is the state that all processes must agree on. It is not changed once made.
+// Cluster is the plan of a cluster, which all processes must agree on. It is immutable.
 type Cluster struct {
 	Regions    []Region
 	Servers    []Server
-	Partitions []Partition // by id, from 0
-	Founded    int         // the number of partitions at the creation of the cluster; the others were added
-	Planned    *Partition  // the next partition, of which the servers only know the group yet; nil: there is none
+	Partitions []Partition // by number, from 0
+	Founded    int         // number of partitions at the creation of the cluster; the others were added
+	Planned    *Partition  // the next partition, whose group the servers must learn; nil: there is none
 	Replaced   []Replacement
-	// StorageChanges since the cluster was made; Servers already includes them.
+	// StorageChanges are the changes since the creation of the cluster; Servers includes them.
 	StorageChanges []StorageChange
-	Copies         int       // of a block in a region
-	Objects        *Objects  // the place of the blocks; nil: on the servers
-	Multicast      Multicast // the orders of partitions
-	Created        time.Time // the times of the first directories; zero: 1970
-	Owner          Owner     // of the first directories
+	Copies         int       // number of copies of a block in a region
+	Objects        *Objects  // object storage of the blocks; nil: they are on the servers
+	Multicast      Multicast // protocols that order partitions
+	Created        time.Time // time of the creation, and of the first directories; zero: 1970
+	Owner          Owner     // owner of the first directories
 }
 
-// Identity distinguishes this cluster from others, and from an earlier one at the same place.
+// Identity returns bytes that distinguish this cluster from others, and from an earlier one on the same
+// servers.
 func (c *Cluster) Identity() []byte { return c.Created.UTC().AppendFormat(nil, time.RFC3339Nano) }
 
-// Of returns the partition that keeps inode i, nil if there is none.
+// Of returns the partition that is the home of inode i; nil: there is none.
 func (c *Cluster) Of(i posix.Ino) *Partition {
 	if int(i.Partition()) < len(c.Partitions) {
 		return &c.Partitions[i.Partition()]
@@ -119,7 +120,7 @@ func (c *Cluster) Of(i posix.Ino) *Partition {
 	return nil
 }
 
-// Groups lists the multicast groups of all partitions, the planned one included.
+// Groups returns the multicast groups of all partitions, including the planned one.
 func (c *Cluster) Groups() []multicast.Group {
 	groups := make([]multicast.Group, 0, len(c.Partitions)+1)
 	for i := range c.Partitions {
@@ -131,7 +132,7 @@ func (c *Cluster) Groups() []multicast.Group {
 	return groups
 }
 
-// Replacements lists the replacements in p, oldest first.
+// Replacements returns the replacements of replicas of p, oldest first.
 func (c *Cluster) Replacements(p *Partition) (all []multicast.Replacement) {
 	for _, r := range c.Replaced {
 		for _, member := range p.Replicas {
@@ -143,7 +144,7 @@ func (c *Cluster) Replacements(p *Partition) (all []multicast.Replacement) {
 	return all
 }
 
-// seat returns the original process at the place of p.
+// seat returns the first process in the place of p.
 func (c *Cluster) seat(p multicast.ProcessID) multicast.ProcessID {
 	for i := len(c.Replaced) - 1; i >= 0; i-- {
 		if c.Replaced[i].New == p {
@@ -153,12 +154,12 @@ func (c *Cluster) seat(p multicast.ProcessID) multicast.ProcessID {
 	return p
 }
 
-// IsNear reports whether all replicas of a partition are in a region.
+// IsNear reports whether all replicas of a partition are in region r.
 func (c *Cluster) IsNear(partition uint16, r Region) bool {
 	return int(partition) < len(c.Partitions) && !slices.ContainsFunc(c.Partitions[partition].Replicas, func(replica Replica) bool { return replica.Region != r })
 }
 
-// Server finds a server by name, nil if there is none.
+// Server returns the server with a name; nil: there is none.
 func (c *Cluster) Server(name string) *Server {
 	i := slices.IndexFunc(c.Servers, func(s Server) bool { return s.Name == name })
 	if i < 0 {
@@ -167,7 +168,8 @@ func (c *Cluster) Server(name string) *Server {
 	return &c.Servers[i]
 }
 
-// Nearest returns replicas ordered by the distance of their regions from r, ties in the order given.
+// Nearest returns replicas by the distance of their regions from r. Replicas at the same distance keep their
+// order.
 func Nearest(r Region, replicas []Replica) []Replica {
 	sorted := slices.Clone(replicas)
 	slices.SortStableFunc(sorted, func(a, b Replica) int {
@@ -176,8 +178,8 @@ func Nearest(r Region, replicas []Replica) []Replica {
 	return sorted
 }
 
-// Crowded returns an error if two replicas of a partition would share a server, and thus a directory and a
-// fate; otherwise nil.
+// Crowded returns an error if two replicas of a partition are on the same server, and would thus fail
+// together.
 func (c *Cluster) Crowded() error {
 	for _, p := range c.Partitions {
 		on := map[string]bool{}
@@ -191,7 +193,7 @@ func (c *Cluster) Crowded() error {
 	return nil
 }
 
-// Validate returns the first error in c, or nil.
+// Validate returns the first error in c; nil: there is none.
 func (c *Cluster) Validate() error {
 	if len(c.Partitions) == 0 || c.Partitions[0].Path != "/" {
 		return fmt.Errorf("cluster: partition 0 must stand at /")

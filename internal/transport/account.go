@@ -17,12 +17,13 @@ import (
 // minCharge is the charge of the smallest request, in bytes.
 const minCharge = 1 << 10
 
-// account holds the resources of one client or admin at a server, over all its connections. It outlives the
-// connections until it equals a new account: a client that reconnects gets no more than a client that stays.
+// account has the resources of one client or admin at a server, over all its connections. It is kept after
+// the last connection until it equals a new account, so a client that reconnects gets no more than a client
+// that stays.
 type account struct {
 	limits  limits
 	conns   int  // guarded by gate.mu
-	leaving bool // guarded by gate.mu; it had no connection, and is checked again
+	leaving bool // guarded by gate.mu; the account has no connection, and a check for its removal is scheduled
 
 	open    atomic.Int64        // calls that gRPC has taken in
 	reading *semaphore.Weighted // bytes of requests that are being read or answered
@@ -39,7 +40,7 @@ const (
 // tooManyReplies is the refusal of a call with a long reply beyond maxReplies.
 const tooManyReplies = "too many long replies wait for this client"
 
-// reserve reports whether a reply may wait for the client; then release follows.
+// reserve reports whether a long reply may wait for the client. If so, release must be called.
 func (a *account) reserve(reply int) bool {
 	return a == nil || reply < longReply || a.replies.TryAcquire(int64(reply))
 }
@@ -51,7 +52,7 @@ func (a *account) release(reply int) {
 	}
 }
 
-// wait blocks until the client may make a call. held is true meanwhile.
+// wait blocks until the rate of the client permits a call. held is true while it blocks.
 func (a *account) wait(ctx context.Context, held *atomic.Bool) error {
 	if a.calls == nil {
 		return nil
@@ -69,8 +70,7 @@ func newAccount(role identity.Role, l limits) *account {
 	return a
 }
 
-// isUnused reports whether the account equals a new one: no call is under way, and no time has been used in
-// advance.
+// isUnused reports whether the account equals a new one: no call is under way, and the rate has no debt.
 func (a *account) isUnused() bool {
 	if a.open.Load() > 0 || a.calls != nil && a.calls.Tokens() < float64(a.calls.Burst()) || !a.reading.TryAcquire(a.limits.bytes) {
 		return false
@@ -79,9 +79,9 @@ func (a *account) isUnused() bool {
 	return true
 }
 
-// admitCall is called by gRPC before it takes in a call, and must not block. The part of a request that
-// arrives before a handler reads it is bounded by the window of its stream, so the number of calls must be
-// bounded, too.
+// admitCall is called by gRPC before gRPC accepts a call, and must not block. The part of a request that
+// arrives before a handler reads it is bounded by the window of its stream. So the number of calls must be
+// bounded as well.
 func admitCall(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	info := infoOf(ctx)
 	if info == nil || info.account == nil {
@@ -117,8 +117,8 @@ func (a *account) charge(ctx context.Context, read func() (size int, err error))
 	return func() { a.reading.Release(held) }, nil
 }
 
-// admit waits until the client may have a request of size bytes read, for the framed protocol. leave returns
-// the held bytes. A nil account is the account of servers, which are not bounded.
+// admit waits until a request of size bytes of the client may be read, for the framed protocol. leave returns
+// the held bytes. A nil account belongs to a server, which has no bounds.
 func (a *account) admit(ctx context.Context, size int) (held int64, err error) {
 	if a == nil {
 		return 0, nil

@@ -13,7 +13,7 @@ const (
 	FabricShm = "shm" // shared memory of this host
 )
 
-// Connections are those that one peer has opened with the framed protocol.
+// Connections describes the connections that one peer has opened with the framed protocol.
 type Connections struct {
 	Peer   identity.Identity // zero: it has no certificate
 	Fabric string

@@ -1,5 +1,6 @@
-// Package transport connects processes: links that carry opaque frames, for the protocols, and calls, for
-// clients and storage. The package knows no message types.
+// Package transport connects the processes of a cluster. It offers links, which carry the frames of the
+// protocols between processes, and calls, which clients and storage servers use for requests and replies.
+// Frames, requests and replies are opaque bytes.
 //
 // # Links
 //

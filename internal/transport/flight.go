@@ -19,7 +19,7 @@ type flight struct {
 
 func newFlight(land func(localArrival)) *flight { return &flight{land: land} }
 
-// add schedules a to land at due.
+// add schedules frame a to arrive at time due.
 func (f *flight) add(due time.Time, a localArrival, mu *sync.Mutex) {
 	if f.stopped {
 		return
@@ -37,7 +37,7 @@ func (f *flight) add(due time.Time, a localArrival, mu *sync.Mutex) {
 	}
 }
 
-// arrive lands all frames that are due and sets the timer for the next.
+// arrive delivers all frames that are due, and sets the timer for the next one.
 func (f *flight) arrive() {
 	now := time.Now()
 	for len(f.queue) > 0 && !f.queue[0].due.After(now) {
@@ -56,7 +56,7 @@ func (f *flight) stop() {
 	}
 }
 
-// inFlight is one frame under way.
+// inFlight is one frame that is under way.
 type inFlight struct {
 	due   time.Time
 	count uint64

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// framedCall is a call that a process has begun to answer without a goroutine that waits for the answer.
+// framedCall is a call that its process has begun to answer without a waiting goroutine.
 //
-// The call ends once: by its answer, by a withdrawal of its caller, or at its deadline. The goroutine that
-// deletes it from session.begun ends it.
+// The call ends exactly once: by its answer, by a withdrawal, or at its deadline. The goroutine that deletes
+// the call from session.begun ends it.
 type framedCall struct {
 	session  *session
 	service  *service
 	process  Asynchronous
 	id       uint64
-	token    uint64    // of the process; 0: it has not begun yet. GUARDED_BY session.pending
+	token    uint64    // token of the process; 0: Begin has not returned yet. GUARDED_BY session.pending
 	deadline time.Time // zero: none
-	held     int64     // of the account
+	held     int64     // bytes of the account that the call holds
 }
 
-// begin offers a call to its process (Asynchronous.Begin). If begun is false, a goroutine must answer the
-// call.
+// begin offers a call to its process (Asynchronous.Begin). If begun is false, the caller of begin must answer
+// the call in a goroutine.
 func (s *session) begin(c *framedCall, request []byte) (begun bool, err error) {
 	s.pending.Lock()
 	if s.begun[c.id] != nil || s.cancels[c.id] != nil {
@@ -150,7 +150,7 @@ func (c *framedCall) finish(k kind, body []byte) {
 		c.leave()
 		return
 	}
-	go func() { // session.serve waits for it
+	go func() { // session.serve waits for this goroutine
 		defer c.leave()
 		if err := s.send(s.ended, start, body); err != nil {
 			s.fail(err)

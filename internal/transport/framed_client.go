@@ -26,8 +26,8 @@ type answer struct {
 type caller struct {
 	*framedConn
 	leaf     *x509.Certificate // of the peer; nil: it has none
-	shares   string            // the name of the peer for processes of its host; empty: none
-	slots    chan struct{}     // calls that the peer has not answered yet
+	shares   string            // name at which the peer accepts processes of its host; empty: none
+	slots    chan struct{}     // one element for each call that the peer has not answered yet
 	answered atomic.Bool       // the peer has answered a call
 
 	pending sync.Mutex
@@ -35,7 +35,7 @@ type caller struct {
 	calls   map[uint64]chan answer // GUARDED_BY pending; nil when the connection has ended
 }
 
-// errOldPeer means that a server does not speak the framed protocol, but may speak HTTP/2.
+// errOldPeer means that a server does not speak the framed protocol. It may speak HTTP/2.
 var errOldPeer = errors.New("the server does not speak " + framedProtocol)
 
 // connect opens a connection to an address, and continues in shared memory if the server is on this host.
@@ -199,8 +199,8 @@ func (c *caller) read() error {
 	}
 }
 
-// forget ends a call that is answered or was never sent. It returns the channel for the answer, nil if no
-// caller waits.
+// forget ends a call that is answered or was never sent. It returns the channel of the caller that waits; nil
+// if none waits.
 func (c *caller) forget(call uint64) (waiting chan answer, known bool) {
 	c.pending.Lock()
 	defer c.pending.Unlock()
@@ -211,8 +211,8 @@ func (c *caller) forget(call uint64) (waiting chan answer, known bool) {
 	return waiting, known
 }
 
-// withdraw notifies the server that no caller waits for a call any more. The call stays under way until the
-// server answers it, with a short answer.
+// withdraw informs the server that no caller waits for a call any more. The call counts as under way until
+// the server answers it, with a short message.
 func (c *caller) withdraw(call uint64) {
 	c.pending.Lock()
 	if c.calls[call] != nil {

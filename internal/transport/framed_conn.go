@@ -21,17 +21,17 @@ const (
 	// writeRounds is the number of times that the goroutine that has written its own message also writes the
 	// queue, before another goroutine takes over.
 	writeRounds = 4
-	// A message that has begun to arrive is complete in slowTicks times probeTime, or the connection breaks.
+	// If the rest of a message takes longer than slowTicks times probeTime to arrive, the connection breaks.
 	slowTicks = 24
-	// A caller closes the connection after idleTicks times probeTime without calls.
+	// A caller closes a connection that has had no calls for idleTicks times probeTime.
 	idleTicks = 360
 )
 
-// framedConn is a connection that carries messages of the framed protocol. One goroutine reads. The goroutine
-// that has a message writes it, without a goroutine in between; messages that become ready meanwhile leave
-// with the next write.
+// framedConn is a connection that carries messages of the framed protocol. One goroutine reads. Any goroutine
+// that has a message writes it itself; messages that become ready during a write leave together in the next
+// write.
 //
-// INVARIANT: if not busy, queue and waiting are empty.
+// INVARIANT: if busy is false, queue and waiting are empty.
 type framedConn struct {
 	net.Conn
 	meter *meter
@@ -45,13 +45,13 @@ type framedConn struct {
 
 	partial atomic.Bool   // the body of a message is being read
 	bodies  atomic.Uint32 // bodies that have begun to arrive
-	held    atomic.Bool   // reading is suspended on this side, not by the peer
+	held    atomic.Bool   // this side, not the peer, has suspended reading
 
 	mu      sync.Mutex
 	busy    bool            // a goroutine writes
 	queue   []byte          // small messages that wait
 	waiting []chan struct{} // writers of other messages, the oldest first
-	raw     bool            // it is a stream: no messages are written any more
+	raw     bool            // the connection is a stream: no messages are written any more
 
 	keeper keeper
 }
@@ -158,10 +158,9 @@ func (c *framedConn) fail(why error) {
 // why returns the reason for the end of the connection.
 func (c *framedConn) why() error { return context.Cause(c.ended) }
 
-// send writes a message: start is its head with the bytes before body. It returns when the message is
-// written, or is queued to be written together with others; an error means that the message is not written
-// and never will be. ctx does not bound the time of a small message: the connection breaks if the peer takes
-// nothing.
+// send writes a message. start is its head, with the bytes before body. send returns when the message is
+// written, or is queued to leave together with others. An error means that the message is not and will not be
+// written. ctx does not bound the time of a small message; if the peer takes no data, the connection breaks.
 func (c *framedConn) send(ctx context.Context, start, body []byte) error {
 	small := len(start)+len(body) <= smallMessage
 	c.mu.Lock()
@@ -221,7 +220,8 @@ func (c *framedConn) sendSoon(message []byte) error {
 	return err
 }
 
-// trySoon is sendSoon if the peer takes its data. False: nothing was done, and the caller must use send.
+// trySoon is sendSoon if the peer takes its data at once. If it returns false, nothing was done, and the
+// caller must use send.
 func (c *framedConn) trySoon(message []byte) bool {
 	c.mu.Lock()
 	full := c.busy && len(c.queue) >= maxQueued

@@ -47,9 +47,9 @@ func defaultLimits() limits {
 	}
 }
 
-// gate accepts connections, identifies their peers, and hands them to the gRPC server for such peers or to
-// the framed protocol. A connection with an unknown peer costs little. Silent connections cannot keep others
-// out: the oldest of them is closed for a new one.
+// gate accepts connections, identifies their peers, and passes them to the gRPC server for such peers, or to
+// the framed protocol. A connection with an unknown peer costs little, and cannot exclude others: when there
+// are too many, the oldest one is closed.
 type gate struct {
 	listener net.Listener
 	tls      *tls.Config // nil: peers are unknown
@@ -118,8 +118,7 @@ func (g *gate) run(listener net.Listener, identify func(net.Conn) (*guest, error
 	}
 }
 
-// close ends the listener and all handshakes. Connections that went through a door do not belong to the gate
-// any more.
+// close ends the listeners and all handshakes. It does not end connections that have passed the gate.
 func (g *gate) close() {
 	g.cancel()
 	_ = g.listener.Close()
@@ -129,7 +128,8 @@ func (g *gate) close() {
 	g.running.Wait()
 }
 
-// await counts a connection among those with unknown peers, and closes the oldest if they are too many.
+// await counts a connection whose peer is unknown, and closes the oldest such connection if there are too
+// many.
 func (g *gate) await(conn net.Conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -207,8 +207,8 @@ func guestOf(conn *tls.Conn) (*guest, error) {
 	return &guest{leaf: leaf, info: &peerInfo{identity: id}}, err
 }
 
-// expire ends the connection with the certificate of the peer. cut ends it before, without waiting for the
-// peer.
+// expire schedules the end of a connection at the expiry of the peer's certificate. cut ends the connection
+// at once, without a wait for the peer.
 func (c *guest) expire(cut func() error) {
 	end := time.AfterFunc(time.Until(c.leaf.NotAfter), func() { _ = cut() })
 	c.cut, c.leave = cut, func() { end.Stop() }
@@ -306,7 +306,8 @@ func (g *gate) leaver(name string, before func()) func() {
 // lookAgain is the time between two checks of an account without connections.
 const lookAgain = time.Second
 
-// release deletes an account without connections once it equals a new one. g.mu is held.
+// release deletes an account without connections if it equals a new one; otherwise it schedules another
+// check. g.mu is held.
 func (g *gate) release(name string, a *account) {
 	switch {
 	case a.conns > 0 || a.leaving || g.ctx.Err() != nil:
@@ -323,7 +324,7 @@ func (g *gate) release(name string, a *account) {
 	}
 }
 
-// guest is a connection that the gate lets in.
+// guest is a connection whose peer the gate has identified.
 type guest struct {
 	net.Conn
 	meter  *meter    // under Conn

@@ -19,22 +19,22 @@ type grpcLinks struct {
 	inbox   inbox[multicast.Frame]
 	ends    map[multicast.ProcessID]*linkEnd
 	notify  func(mayWork bool) // nil: not set yet
-	leaving []*sender          // senders with packets to write, not woken yet
+	leaving []*sender          // senders with packets to write that are not woken yet
 }
 
-// linkEnd is a link with its owner and the way to its peer.
+// linkEnd is one end of a link, with its owner and the sender to the peer.
 type linkEnd struct {
 	link   // guarded by owner.mu, as the rest
 	owner  *grpcLinks
 	sender *sender // changes when the peer moves
-	queued bool    // waits at the sender
+	queued bool    // it is in the ready list of its sender
 }
 
 func newGRPCLinks(s *Server, self multicast.ProcessID, incarnation uint64) *grpcLinks {
 	return &grpcLinks{server: s, self: self, incarnation: incarnation, ends: map[multicast.ProcessID]*linkEnd{}}
 }
 
-// end returns the link to peer, or nil if the address of peer is unknown. k.mu is held.
+// end returns the link to a peer; nil if the address of the peer is unknown. k.mu is held.
 func (k *grpcLinks) end(peer multicast.ProcessID) *linkEnd {
 	if e := k.ends[peer]; e != nil {
 		return e
@@ -67,7 +67,7 @@ func (k *grpcLinks) Send(to multicast.ProcessID, frame []byte) error {
 	return err
 }
 
-// leave schedules the packet of e for the next Flush, if it has one. k.mu is held.
+// leave schedules the packet of e, if it has one, for the next Flush. k.mu is held.
 func (k *grpcLinks) leave(e *linkEnd) {
 	if e.sender.enlist(e) && !slices.Contains(k.leaving, e.sender) {
 		k.leaving = append(k.leaving, e.sender)
@@ -116,7 +116,7 @@ func (k *grpcLinks) Take(into []multicast.Frame, most int) []multicast.Frame {
 	return into
 }
 
-// deliver takes in a packet of a peer, in a goroutine that may work for the process.
+// deliver takes a packet of a peer. It runs in a goroutine that may take turns of the process.
 func (k *grpcLinks) deliver(p *wire.Packet) error {
 	notify, err := k.arrive(p)
 	if notify != nil {

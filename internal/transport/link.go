@@ -10,14 +10,14 @@ import (
 )
 
 // tellFrames and tellBytes bound the frames and bytes that the owner takes before an acknowledgement is sent.
-// A smaller amount is acknowledged by the next packet that leaves for another reason.
+// Smaller amounts are acknowledged by the next packet that leaves for another reason.
 const (
 	tellFrames = 64
 	tellBytes  = Window / 16
 )
 
-// generation identifies a life of one end of a link: a start of the process, and the restarts of the link
-// since. Zero is unknown.
+// generation identifies a life of one end of a link: a start of its process, and the number of restarts of
+// the link since. The zero generation is unknown.
 type generation struct{ incarnation, restarts uint64 }
 
 func (g generation) compare(other generation) int {
@@ -32,41 +32,42 @@ func (g generation) encode() *wire.Generation {
 	return &wire.Generation{Incarnation: g.incarnation, Restarts: g.restarts}
 }
 
-// link is one end of a link over streams that break: a state machine with packets as input and output. A
-// packet is lost only if a later stream to that peer replaces its stream, and resume is called for each such
-// stream. Packets of one stream arrive in order, but packets of an old stream may arrive in between.
+// link is one end of a link over streams that may break. It is a state machine with packets as input and
+// output. A packet may be lost only when a later stream replaces its stream, and the owner calls resume for
+// each new stream. Packets of one stream arrive in order, but packets of an older stream may arrive in
+// between.
 //
-// A session is a pair of generations, one of each end, and never comes back. An end begins a session when a
-// packet shows that the other end knows its present generation: then neither end can take frames for those of
-// another session. The session ends when either generation grows: with the process, or because the window
-// overflowed. An end with an owner that has yet to take frames of an earlier session sends nothing, so that
-// the next session begins when the owner has drained.
+// A session is a pair of generations, one of each end. It never comes back. An end begins a session when a
+// packet shows that the other end knows its present generation; so neither end can take frames of another
+// session for those of this one. A session ends when either generation grows: because the process restarts,
+// or because the window has overflowed. While the owner has not taken all frames of earlier sessions, the end
+// sends nothing, so that the next session begins only after that.
 //
 // INVARIANTS
-//   - first <= number of any frame in queue; frames before it were taken by the peer's owner
-//   - told <= taken <= arrived; unread is the size of the frames in between the last two
-//   - bytes is the size of queue and at most Window; unread + stale is at most a start more
+//   - first <= the number of each frame in queue; the peer's owner has taken all frames before first
+//   - told <= taken <= arrived; unread is the size of the frames between taken and arrived
+//   - bytes is the size of queue and at most Window; unread + stale exceeds Window by at most a start
 //   - stale is 0 if started
 //   - queue is empty unless started
 type link struct {
 	peer         multicast.ProcessID
 	mine, theirs generation
-	started      bool // the session (mine, theirs) is on
-	unaccepted   int  // starts that the owner has not accepted
-	full         bool // the window overflowed: no more frames until the next session
-	due          bool // a packet must leave, even without frames
+	started      bool // the session of the generations mine and theirs has begun
+	unaccepted   int  // number of starts that the owner has not accepted
+	full         bool // the window has overflowed: frames are refused until the next session
+	due          bool // a packet must leave even without frames
 
 	// The sending half.
 	queue   [][]byte
 	first   uint64 // the number of queue[0]; numbers begin at 1 in each session
-	written int    // this many frames of queue were written to the present stream
+	written int    // number of frames of queue that were written to the present stream
 	bytes   int
 
 	// The receiving half.
-	arrived, accepted, acknowledged uint64 // the last such frame
-	unread                          int    // bytes arrived and not accepted
+	arrived, accepted, acknowledged uint64 // numbers of the last frames that have arrived, were taken, were acknowledged
+	unread                          int    // bytes that have arrived and are not taken
 	stale                           int    // bytes of earlier sessions that are not taken
-	unacknowledged                  int    // bytes taken and not acknowledged
+	unacknowledged                  int    // bytes that are taken and not acknowledged
 }
 
 func newLink(peer multicast.ProcessID, incarnation uint64) link {
@@ -91,7 +92,7 @@ func (k *link) send(frame []byte) error {
 	return nil
 }
 
-// overflow ends the session: a frame is lost, and the peer must not take those after it.
+// overflow ends the session, because a frame is lost and the peer must not receive later ones.
 func (k *link) overflow() {
 	if !k.full {
 		k.end()
@@ -100,10 +101,10 @@ func (k *link) overflow() {
 	}
 }
 
-// accept: the owner has answered a start.
+// accept records that the owner has answered a start.
 func (k *link) accept() { k.unaccepted = max(0, k.unaccepted-1) }
 
-// end drops the session and its queue. The peer must be notified.
+// end drops the session and its queue. The peer must be informed.
 func (k *link) end() {
 	k.started = false
 	k.due = true
@@ -112,15 +113,15 @@ func (k *link) end() {
 	k.arrived, k.accepted, k.acknowledged, k.unread, k.unacknowledged = 0, 0, 0, 0, 0
 }
 
-// begin starts the session (mine, theirs). The peer may wait for the notification.
+// begin starts the session of the generations mine and theirs. The peer may wait to be informed.
 func (k *link) begin() {
 	k.started, k.full, k.due = true, false, true
 	k.unaccepted++
 	k.unread = sizeOf(nil) // the start is taken like a frame
 }
 
-// receive takes in a packet. It returns the new frames; start reports that the session began before them. An
-// error is always the fault of the peer: the caller must then break the stream, so that the peer sends again.
+// receive takes a packet. It returns the new frames; start means that the session has begun before them. An
+// error is always the fault of the peer: the caller must break the stream, so that the peer sends again.
 func (k *link) receive(p *wire.Packet) (start bool, frames [][]byte, err error) {
 	source, target := generationOf(p.Source), generationOf(p.Target)
 	switch c := source.compare(k.theirs); {
@@ -147,7 +148,7 @@ func (k *link) receive(p *wire.Packet) (start bool, frames [][]byte, err error) 
 	return start, frames, err
 }
 
-// forget drops the frames up to number taken from the queue.
+// forget removes the frames up to a number from the queue, because the peer has taken them.
 func (k *link) forget(taken uint64) error {
 	if taken < k.first {
 		return nil
@@ -189,8 +190,8 @@ func (k *link) arrive(first uint64, frames [][]byte) ([][]byte, error) {
 	return frames, nil
 }
 
-// took: the owner took the next frame, or start. No session begins before the owner has taken all frames of
-// earlier sessions.
+// took records that the owner has taken a frame, or a start. No session begins before the owner has taken all
+// frames of earlier sessions.
 func (k *link) took(frame []byte) {
 	size := sizeOf(frame)
 	if !k.started {
@@ -208,7 +209,7 @@ func (k *link) took(frame []byte) {
 	}
 }
 
-// resume: there is a new stream to the peer; packets written to older streams may be lost.
+// resume records that there is a new stream to the peer. Packets on older streams may be lost.
 func (k *link) resume() {
 	k.written = 0
 	k.due = true

@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Local is a network within one OS process: frames are appended to the receiver's queue, and requests are
-// handed to the handler. Bytes are shared, not copied.
+// Local is a network within one OS process. It appends frames to the queue of their receiver, and calls the
+// handlers of requests. Bytes are shared, not copied.
 type Local struct {
 	delay func(from, to multicast.ProcessID) time.Duration // nil: none
 
@@ -26,8 +26,8 @@ type Local struct {
 	apart        func(a, b multicast.ProcessID) bool // nil: nothing is cut
 }
 
-// NewLocal makes a network in which a frame, a request or a reply takes delay(from, to), which must
-// be quick and callable from several goroutines; nil means no delay.
+// NewLocal returns a network in which each frame, request and reply takes delay(from, to). delay must return
+// at once and be safe for concurrent use; nil means no delay.
 func NewLocal(delay func(from, to multicast.ProcessID) time.Duration) *Local {
 	l := &Local{
 		delay:        delay,

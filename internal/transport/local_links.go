@@ -18,16 +18,16 @@ func keyOf(a, b multicast.ProcessID) pairKey { return pairKey{min(a, b), max(a, 
 type localPair struct {
 	pairKey
 	started bool
-	session uint64 // counts starts: a frame of an older one is dropped on arrival
+	session uint64 // number of starts: a frame of an earlier session is dropped on arrival
 	ends    [2]localEnd
 }
 
-// localEnd is the sending side of one of the two.
+// localEnd is the sending side of one of the two processes.
 type localEnd struct {
-	unaccepted int       // starts that its owner has not accepted
-	bytes      int       // sent and not taken
-	full       bool      // bytes exceeded the window: no more frames until the link starts again
-	last       time.Time // when the last frame arrives
+	unaccepted int       // number of starts that its owner has not accepted
+	bytes      int       // bytes that were sent and not taken
+	full       bool      // the window has overflowed: frames are refused until the link starts again
+	last       time.Time // time at which the last frame arrives
 }
 
 // end returns the sending side of one process of the pair.

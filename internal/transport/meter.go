@@ -10,8 +10,9 @@ import (
 // drainPiece is the maximum size in bytes of one write.
 const drainPiece = 64 << 10
 
-// meter is a connection under TLS. It counts reads and writes, to distinguish a slow peer from a peer that is
-// gone. A write need not wait for the peer.
+// meter is the connection below TLS. It counts reads and writes, which distinguishes a slow peer from one
+// that is gone. With soon, a write does not wait for the peer: a goroutine writes the bytes that the socket
+// does not take at once.
 type meter struct {
 	net.Conn
 	atOnce        func(b []byte) (int, error) // writes what the connection takes without waiting; nil: unknown

@@ -24,7 +24,7 @@ const (
 	minPause, maxPause = 20 * time.Millisecond, time.Second
 )
 
-// sender writes the packets of all links between this address and another one to one stream. Packets that
+// sender writes the packets of all links between this address and another one, on one stream. Packets that
 // become ready during a write leave together.
 type sender struct {
 	server  *Server
@@ -35,9 +35,9 @@ type sender struct {
 
 	mu    sync.Mutex
 	ends  map[*linkEnd]struct{}
-	ready []*linkEnd // have a packet to write; each is there once
+	ready []*linkEnd // links with a packet to write, each once
 
-	writing sync.Mutex   // before the mutex of links
+	writing sync.Mutex   // locked before the mutex of links
 	open    directStream // GUARDED_BY writing; nil: only run writes
 }
 
@@ -115,7 +115,7 @@ func (s *sender) flush() {
 	s.awake()
 }
 
-// awake wakes run.
+// awake wakes the goroutine of run.
 func (s *sender) awake() {
 	select {
 	case s.wake <- struct{}{}:
@@ -157,8 +157,8 @@ func (s *sender) rest(pause time.Duration) {
 	s.server.pool.rest(ctx, s.address)
 }
 
-// here is the stream to the links at the server's own address. It is no directStream: otherwise the turn of
-// one process would be a part of the turn of another.
+// here is the stream to links of this server's own address. It is not a directStream, because then the turn
+// of one process would run inside the turn of another.
 type here struct{ *Server }
 
 func (h here) send(batch *wire.Batch) error { return h.deliver(batch) }

@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// service is the part of an endpoint for calls: it runs the handler of its process, and ends the calls of its
-// process when it closes.
+// service is the part of an endpoint that handles calls: it runs the handler of its process, and cancels the
+// calls that the process makes when it closes.
 type service struct {
 	self   multicast.ProcessID
 	ctx    context.Context // ends with the service
@@ -19,7 +19,7 @@ type service struct {
 
 	mu      sync.Mutex
 	handler Handler // nil until it serves
-	forgets bool    // the handler keeps neither requests nor replies
+	forgets bool    // the handler keeps no reference to requests and replies
 	later   Asynchronous
 	streams StreamHandler // nil: none
 	closed  bool
@@ -48,7 +48,7 @@ func (s *service) ServeAndForget(h Handler) {
 	s.forgets = true
 }
 
-// giveBack gives the memory of a finished call back if the handler has kept nothing of it.
+// giveBack returns the memory of a finished call for reuse, if the handler keeps no reference to it.
 func (s *service) giveBack(call, reply []byte) {
 	s.mu.Lock()
 	forgets := s.forgets

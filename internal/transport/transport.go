@@ -68,8 +68,8 @@ type Links interface {
 	Close() error
 }
 
-// Handler answers a call. Many run at a time. ctx ends when the caller gives up or the endpoint closes.
-// Neither request nor reply may be changed afterwards by either side.
+// Handler answers a call. It is called concurrently. ctx ends when the caller gives up or the endpoint
+// closes. Neither side may change request or reply afterwards.
 type Handler func(ctx context.Context, request []byte) ([]byte, error)
 
 // Caller is the party that waits for the answer to a call.
@@ -81,15 +81,15 @@ type Caller interface {
 
 // Asynchronous answers calls without a goroutine that waits for each.
 type Asynchronous interface {
-	// Begin takes a request in, and may work for the process. Answer may be called later, or before Begin
-	// returns. False: the Handler must answer. ctx carries the identity of the caller (PeerOf), and ends with
-	// the connection.
+	// Begin takes a request, and may do work of the process. It calls caller.Answer later, or before it
+	// returns. If begun is false, the Handler must answer instead. ctx has the identity of the caller
+	// (PeerOf), and ends with the connection.
 	Begin(ctx context.Context, request []byte, caller Caller) (token uint64, begun bool)
 	// Withdraw means that the caller does not wait for the answer any more.
 	Withdraw(token uint64)
 }
 
-// Endpoint is one process's access to the network.
+// Endpoint is the network access of one process.
 type Endpoint interface {
 	// Links opens the process's links, once. The incarnation is positive and higher than at every earlier
 	// start of this process.

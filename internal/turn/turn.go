@@ -8,16 +8,16 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Call is a request of a client, or the reply to it. The stepper chooses the Token of a request, which is
-// unique in the life of the node; the node puts it into the reply.
+// Call is a request of a client, or the reply to it. The stepper chooses the Token of a request; it is unique
+// during the life of the node. The reply has the Token of its request.
 type Call struct {
 	Token uint64
 	Data  []byte      // for a replica: an encoded ask.Request or ask.Reply
 	From  *ask.Client // of a request: its client; nil: one of the cluster's own processes
 }
 
-// Input of a step: the input of the multicast core, and requests. The node may keep the memory of a
-// Call; it does not change it.
+// Input of a step is the input of the multicast core together with the requests of clients. The node may keep
+// the Data of a Call and must not change them.
 type Input struct {
 	multicast.Input
 	Requests []Call
@@ -37,7 +37,7 @@ func (in *Input) Reset() {
 	in.Requests, in.Withdrawn, in.Completions = in.Requests[:0], in.Withdrawn[:0], in.Completions[:0]
 }
 
-// Output of a step: the output of the multicast core, and replies.
+// Output of a step is the output of the multicast core together with the replies to clients.
 type Output struct {
 	multicast.Output
 	Replies []Call // that wait for no record

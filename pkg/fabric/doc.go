@@ -1,7 +1,7 @@
-// Package fabric is the vocabulary and the contract of one-sided memory: a node registers regions of its
-// memory, grants other nodes the right to read or to write them, and takes the rights back. Nodes read and
-// write regions of other nodes without the help of a program there, as with RDMA. The package has no
-// behaviour of its own; providers implement Endpoint:
+// Package fabric defines the vocabulary and the contract of one-sided memory, as RDMA offers it. A node
+// registers regions of its memory. It grants other nodes the right to read or to write a region, and can
+// revoke the right. A node with the right reads and writes the region without the help of a program on the
+// node that owns it. The package contains no provider; these packages implement Endpoint:
 //
 //	fabricsim  virtual time, with all faults that the contract allows; for tests and models
 //	soft       stream connections; a goroutine of the target acts as its network interface
@@ -37,8 +37,9 @@
 //	    region's later content. Operations that have not been executed fail. This holds until a Grant.
 //
 // An RDMA provider fulfils Q1 to Q6 with one reliable connection (RC queue pair) for each queue, and M3 with
-// the access flags of the queue pair at the target. M2 is less than network interfaces give in practice:
-// the verbs specification promises no order within a write, and so nobody here relies on one.
+// the access flags of the queue pair at the target. M2 asks for less than network interfaces provide in
+// practice: the verbs specification promises no order within a write, so users of this package must not rely
+// on one.
 //
 // # Providers and the verbs specification
 //
@@ -57,11 +58,11 @@
 //	revocation                access flags of the QP      lock of the event   lock of the region  lock of the region
 //	after a refused operation both QPs are in error       queue is broken     queue is broken     queue is broken
 //
-// Provider verbs has the first column, with one queue pair for each queue, and the end of a connection beside
-// the queue pairs as the death of the peer. A network interface changes memory without a sign, so there Wait
-// also returns after a time (Config.Look).
+// Provider verbs implements the first column with one queue pair for each queue; it treats the end of a
+// connection beside the queue pairs as the death of the peer. A network interface changes memory without an
+// event, so its Wait also returns after a time (Config.Look).
 //
-// A program that relies on Q1 to Q6 and M1 to M3 only runs on all of them.
+// A program that relies only on Q1 to Q6 and M1 to M3 runs on all providers.
 //
-// The content of a region is as untrusted as a frame from the network: its writer can be broken.
+// Treat the content of a region like a frame from the network: the node that writes it may be faulty.
 package fabric

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// MaxRegion is the size of the largest region, in bytes. It also bounds an operation.
+// MaxRegion is the maximum size of a region and of an operation, in bytes.
 const MaxRegion = 1 << 30
 
-// NodeID names a node of a fabric. 0 is nobody.
+// NodeID identifies a node of a fabric. 0 is no node.
 type NodeID uint32
 
-// RegionID names a region among those of its node.
+// RegionID identifies a region of a node.
 type RegionID uint32
 
-// Rights are the permissions of a node for a region of another node.
+// Rights are the permissions of one node for a region of another node. They combine with |.
 type Rights uint8
 
-// The rights, which combine with |.
+// The rights.
 const (
 	Readable Rights = 1 << iota
 	Writable
@@ -31,25 +31,26 @@ const (
 	Write Kind = iota
 	// Read copies Length bytes of the region into Completion.Data.
 	Read
-	// Reset makes a broken queue usable. Operations that were posted before it have ended when it completes.
+	// Reset makes a broken queue usable again. When it completes, all operations posted before it have
+	// ended.
 	Reset
 	kinds
 )
 
 // Op is an operation on the memory of another node, or of the node itself.
-type Op struct {
+type Op struct { // chosen by the initiator; the completion has the same token
 	Token  uint64 // chosen by the initiator; the completion has the same
 	Kind   Kind
 	Peer   NodeID
 	Region RegionID
-	At     int    // the first byte
-	Length int    // to read
-	Data   []byte // to write; the provider keeps it until the completion, and does not change it
-	Notify bool   // a complete write raises Landed at the target
-	Note   uint32 // for Landed
+	At     int    // offset in the region, in bytes
+	Length int    // number of bytes to read
+	Data   []byte // bytes to write; the provider keeps the slice until the completion, and does not change it
+	Notify bool   // the target gets a Landed event after the complete write
+	Note   uint32 // passed to the target in Landed
 }
 
-// Validate says why op cannot be posted, or nil. The target checks place and rights.
+// Validate returns the reason why op cannot be posted, or nil. The target checks the place and the rights.
 func (op *Op) Validate() error {
 	switch {
 	case op.Kind >= kinds:
@@ -63,7 +64,7 @@ func (op *Op) Validate() error {
 	return nil
 }
 
-// Size is how many bytes op covers.
+// Size returns the number of bytes that op reads or writes.
 func (op *Op) Size() int {
 	switch op.Kind {
 	case Write:
@@ -74,10 +75,10 @@ func (op *Op) Size() int {
 	return 0
 }
 
-// Status is how an operation ended.
+// Status is the result of an operation.
 type Status uint8
 
-// The statuses; the package's documentation gives the promise of each of them.
+// The statuses; Q3 to Q6 of the package's documentation define their guarantees.
 const (
 	OK Status = iota
 	Denied
@@ -85,7 +86,7 @@ const (
 	Flushed
 )
 
-// String gives the name of s.
+// String returns the name of s.
 func (s Status) String() string {
 	if int(s) < len(statusNames) {
 		return statusNames[s]
@@ -95,20 +96,20 @@ func (s Status) String() string {
 
 var statusNames = [...]string{OK: "ok", Denied: "denied", Lost: "lost", Flushed: "flushed"}
 
-// Completion is the end of an operation of this node.
+// Completion reports the end of an operation that this node has posted.
 type Completion struct {
 	Token  uint64
 	Kind   Kind
 	Peer   NodeID
 	Region RegionID
 	Status Status
-	Data   []byte // of a Read with status OK; the receiver owns it
-	// Incarnation of the target, of a Reset with status OK. A target that has restarted, and so has lost its
-	// memory, has another one.
+	Data   []byte // the result of a Read with status OK; the receiver owns it
+	// Incarnation of the target, for a Reset with status OK. A target that has restarted, and so has lost
+	// its memory, has another incarnation.
 	Incarnation uint64
 }
 
-// Landed says that a write with Notify was executed in the memory of this node.
+// Landed reports that a write with Notify was executed in the memory of this node.
 type Landed struct {
 	From   NodeID
 	Region RegionID
@@ -117,7 +118,7 @@ type Landed struct {
 	Note   uint32
 }
 
-// Events are the events at a node since it last looked.
+// Events are the events at a node since the last Poll.
 type Events struct {
 	Completions []Completion
 	Landed      []Landed
@@ -129,34 +130,35 @@ func (e *Events) Reset() {
 	e.Completions, e.Landed = e.Completions[:0], e.Landed[:0]
 }
 
-// Any reports whether something has happened.
+// Any reports whether there are events.
 func (e *Events) Any() bool { return len(e.Completions)+len(e.Landed) > 0 }
 
-// Memory is a region as its owner sees it. Load and Store panic if the range is not in the region.
+// Memory is the owner's view of a region. Load and Store panic if the range is not within the region.
 type Memory interface {
 	Size() int
-	// Load copies the content at a place. It may contain a part of a write that is being executed (M2).
+	// Load copies bytes from offset at. They may contain a part of a write that is being executed (M2).
 	Load(at int, into []byte)
-	// Store changes the content as a write of the owner.
+	// Store writes bytes at offset at, as a write of the owner.
 	Store(at int, data []byte)
 }
 
-// Endpoint is one node's part of a fabric. All nodes, the node itself included, have no rights to a new
-// region. Its methods may be called by several goroutines, Poll and Wait by one at a time.
+// Endpoint is the access of one node to a fabric. No node, including the owner, has rights to a new region.
+// All methods except Poll and Wait may be called concurrently; Poll and Wait must be called by one goroutine
+// at a time.
 type Endpoint interface {
-	// Register makes a region of a size that is divisible by 8.
+	// Register creates a region. Its size in bytes must be divisible by 8.
 	Register(id RegionID, size int) (Memory, error)
-	// Grant gives a peer rights to a region, beside those that the peer has.
+	// Grant adds rights of a peer to a region.
 	Grant(id RegionID, peer NodeID, rights Rights) error
-	// Revoke takes rights away. When it returns they are gone (M3).
+	// Revoke removes rights of a peer. When it returns, the rights are gone (M3).
 	Revoke(id RegionID, peer NodeID, rights Rights) error
-	// Post begins operations. An error is about the first one that is not valid; those before it have begun.
+	// Post begins operations. An error is about the first invalid operation; those before it have begun.
 	Post(ops ...Op) error
 	// Poll appends the events since the last Poll to e. It does not wait.
 	Poll(e *Events)
-	// Wait returns when Poll would find something, when something may have changed in a region of this node,
-	// or after a time.
+	// Wait returns when Poll would return events, when a region of this node may have changed, or after a
+	// time.
 	Wait(atMost time.Duration)
-	// Close ends the node. Its regions are gone.
+	// Close removes the node from the fabric. Its regions are lost.
 	Close() error
 }

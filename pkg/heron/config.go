@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// ObjectID names an object in all groups.
+// ObjectID identifies an object, uniquely over all groups.
 type ObjectID uint64
 
 // Write is a new value of an object.
@@ -17,17 +17,17 @@ type Write struct {
 	Value []byte
 }
 
-// Application is a deterministic state machine over objects. Its methods are functions of their arguments,
-// and keep none of them.
+// Application is a deterministic state machine over objects. The results of its methods depend only on their
+// arguments. It keeps no reference to them.
 type Application interface {
-	// Owner is the group that holds an object.
+	// Owner returns the group that holds an object.
 	Owner(ObjectID) multicast.GroupID
-	// Reads gives the remote objects that a group reads to execute a request (the read set). Objects of the
-	// group itself may be missing.
+	// Reads returns the remote objects that a group must read to execute a request (the read set). It need
+	// not name objects of the group itself.
 	Reads(group multicast.GroupID, payload []byte) []ObjectID
-	// Execute executes the part of a request that concerns a group. Values come from get: objects of the
-	// group, and remote objects of the read set; nil for an object that was never written, and for others.
-	// The writes are of objects of the group, each at most once.
+	// Execute executes the part of a request that concerns a group. get returns the value of an object of
+	// the group or of the read set; nil for an object that was never written, and for all others. The writes
+	// are of objects of the group, each at most once.
 	Execute(group multicast.GroupID, payload []byte, get func(ObjectID) []byte) (writes []Write, response []byte)
 }
 
@@ -36,24 +36,25 @@ type Config struct {
 	Self   multicast.ProcessID
 	Groups []multicast.Group
 	App    Application
-	// Objects of each group, at most, and the most bytes of a value. 0: 1,024 objects of 128 bytes.
+	// Objects is the maximum number of objects of each group, and ObjectSize the maximum length of a value
+	// in bytes. 0: 1,024 objects of 128 bytes.
 	Objects, ObjectSize int
-	// Patience is how long a process waits in phase 4 for all members after a quorum has executed the
-	// request, so that fewer processes become laggers (section III-A). 0: not at all.
+	// Patience is the time for which a process waits in phase 4 for the remaining members, after a quorum
+	// has executed the request. A longer wait makes fewer laggers (section III-A). 0: no wait.
 	Patience time.Duration
-	// HelpAfter is after how long the next member helps a lagger, and another process is asked for the
-	// address of an object. 0: 1 ms.
+	// HelpAfter is the time after which the next member helps a lagger, and after which another process is
+	// asked for the address of an object. 0: 1 ms.
 	HelpAfter time.Duration
-	// RetryAfter is after how long a broken queue is reset. 0: 1 ms.
+	// RetryAfter is the time after which a broken queue is reset. 0: 1 ms.
 	RetryAfter time.Duration
 	// ChunkSize is the size of the pieces of a state transfer, in bytes. 0: 32 KiB (section V-E).
 	ChunkSize int
-	// KeepUpdates is how many updates a process remembers for laggers. A lagger that needs more gets all
-	// objects. 0: 1 << 16.
+	// KeepUpdates is the number of updates that a process remembers for laggers. A lagger that needs older
+	// ones gets all objects. 0: 1 << 16.
 	KeepUpdates int
 }
 
-// maxProcess is the highest process: the name of a region holds the process.
+// maxProcess is the highest process number: the name of a region contains the process.
 const maxProcess = 1<<28 - 1
 
 func (cfg *Config) setDefaults() {
@@ -73,7 +74,7 @@ func (cfg *Config) setDefaults() {
 	}
 }
 
-// Validate names the field that is wrong and the remedy.
+// Validate returns an error that names the invalid field and the remedy.
 func (cfg *Config) Validate() error {
 	switch {
 	case cfg.App == nil:

@@ -26,28 +26,27 @@ func regionOf(kind fabric.RegionID, p multicast.ProcessID) fabric.RegionID {
 // the same endpoint.
 func Owns(id fabric.RegionID) bool { return id >= objectRegion }
 
-// Input has the events that are ready at a step. Writes of others are not in it: the core looks into its
-// memory.
+// Input has the events of a step. Writes of other processes are not events: the core reads its own memory.
 type Input struct {
 	Now         time.Duration // never goes back
 	Deliveries  []multicast.Delivery
 	Completions []fabric.Completion
 }
 
-// Response is the outcome of a request at this process. A process that has taken over the state after a
-// request gives no response to it; the others of its group do.
+// Response is the result of a request at this process. If a process has taken over a state after the request,
+// it has no response; the other members of its group have one.
 type Response struct {
 	ID    multicast.MessageID
 	Place multicast.Timestamp // in the log of the group
 	Body  []byte
 }
 
-// Output has the effects that a step asks for, in this order: rights, operations, responses.
+// Output has the effects that a step requests, in this order: rights, operations, responses.
 type Output struct {
 	Rights    []fabric.Right
 	Ops       []fabric.Op
 	Responses []Response
-	Wake      time.Duration // the latest time of the next step; 0: when something happens
+	Wake      time.Duration // the latest time of the next step; 0: only after an event
 }
 
 // Reset empties out for reuse.
@@ -57,16 +56,16 @@ func (out *Output) Reset() {
 	*out = Output{Rights: out.Rights[:0], Ops: out.Ops[:0], Responses: out.Responses[:0]}
 }
 
-// Stats count the work of a process.
+// Stats are counters of a process since its start.
 type Stats struct {
 	Malformed int // completions of nothing, remote memory that is not valid
 	Failed    int // operations
 	Executed  int // requests
-	Shared    int // those of several groups
+	Shared    int // executed requests of several groups
 	Remote    int // remote reads
 	Unclear   int // remote reads that found a version being written
-	Past      int // remote reads that found no version of the time of the request
-	Lagged    int // times that this process needed the state of another one
+	Past      int // remote reads that found only versions after the request
+	Lagged    int // times that this process needed the state of another member
 	Helped    int // laggers that this process has helped
 	Delayed   int // requests that waited for the last members in phase 4
 	DelayedBy time.Duration
@@ -75,7 +74,7 @@ type Stats struct {
 	Transfers                    time.Duration // time that this process has waited for the state of another one
 }
 
-// Core is a process of Heron. It never blocks and never fails.
+// Core is one process of Heron. It is stepped, and never blocks or fails. It is not safe for concurrent use.
 type Core struct {
 	cfg     Config
 	group   *multicast.Group
@@ -101,10 +100,10 @@ type Core struct {
 	slotHints    map[ObjectID]int
 }
 
-// ErrNotAttached is the panic of a Step without all regions: a fault of the driver.
+// ErrNotAttached is the value of the panic of a step before all Regions were passed to Attach.
 var ErrNotAttached = errors.New("heron: a region of Regions was not passed to Attach")
 
-// New makes a process. The caller registers Regions, passes each to Attach, and steps.
+// New returns a process. The caller registers Regions, passes each to Attach, and begins to step.
 func New(cfg Config) (*Core, error) {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -137,7 +136,7 @@ func New(cfg Config) (*Core, error) {
 	return c, nil
 }
 
-// Regions are the regions that the process registers.
+// Regions returns the regions that the caller must register for the process.
 func (c *Core) Regions() []fabric.Region {
 	all := []fabric.Region{{ID: objectRegion, Size: c.cfg.Objects * c.cfg.slotSize()}}
 	for _, p := range c.list {
@@ -149,7 +148,7 @@ func (c *Core) Regions() []fabric.Region {
 	return all
 }
 
-// Attach passes a region that was registered.
+// Attach passes a registered region to the core.
 func (c *Core) Attach(id fabric.RegionID, m fabric.Memory) {
 	c.memory[id] = m
 	if id == objectRegion {
@@ -157,10 +156,11 @@ func (c *Core) Attach(id fabric.RegionID, m fabric.Memory) {
 	}
 }
 
-// Stats gives the counts until now.
+// Stats returns the counters of the process.
 func (c *Core) Stats() Stats { return c.stats }
 
-// Pending is how many deliveries are not executed, with a transfer that has not ended.
+// Pending returns the number of deliveries that are not executed; a state transfer that has not ended counts
+// as one.
 func (c *Core) Pending() int {
 	n := len(c.queue)
 	if c.current != nil || c.lagging != nil {
@@ -169,10 +169,10 @@ func (c *Core) Pending() int {
 	return n
 }
 
-// Get gives the newest value of an object of this group, or nil.
+// Get returns the newest value of an object of this group; nil if it was never written.
 func (c *Core) Get(id ObjectID) []byte { return c.objects.newest(id).value }
 
-// Step consumes in and fills out, which the caller has Reset.
+// Step consumes in and fills out. The caller has called out.Reset.
 func (c *Core) Step(in *Input, out *Output) {
 	c.now, c.out = in.Now, out
 	c.lanes.Begin(in.Now, &out.Ops, &out.Wake)

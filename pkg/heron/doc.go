@@ -1,10 +1,13 @@
 // Package heron is Heron, the partitioned state machine replication of "Heron: Scalable State Machine
-// Replication on Shared Memory", for any deterministic application. Each group (a partition) holds objects.
-// Requests come in the order of an atomic multicast, such as package tram. A request to several groups is
-// executed by all of them: each reads remote objects by one-sided reads (package fabric) and writes objects
-// of its own only.
+// Replication on Shared Memory". It replicates any deterministic application (Application). Each group of
+// processes is a partition and holds objects. Requests arrive in the order of an atomic multicast, such as
+// package tram. A request to several groups is executed by all of them: each process reads the remote objects
+// that it needs by one-sided reads (package fabric), and writes objects of its own group only. A process that
+// cannot read the values of the time of a request is called a lagger, and takes over the state of another
+// member.
 //
-// Core is stepped, as other cores are. One Core belongs to each process; it executes one request at a time.
+// A Core is one process, and is stepped like the cores of package multicast. It executes one request at a
+// time.
 //
 // # The paper's algorithms
 //

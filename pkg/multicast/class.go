@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Class names a set of destination groups, and so the messages that go to exactly these. A core that orders
-// by classes (see the package's documentation) keeps one order for each. "" is the class of all messages at a
-// core that does not.
+// Class identifies the messages with exactly the same destination groups: two bytes for each group, in
+// ascending order. A core that orders by classes (see the package's documentation) has one order for each
+// class. A core without classes has one order, of the class "".
 type Class string
 
-// ClassOf gives the class of the messages to dest, which is sorted and without duplicates.
+// ClassOf returns the class of the messages to dest. dest must be sorted and without duplicates.
 func ClassOf(dest []GroupID) Class {
 	b := make([]byte, 0, 2*len(dest))
 	for _, g := range dest {
@@ -22,7 +22,7 @@ func ClassOf(dest []GroupID) Class {
 	return Class(b)
 }
 
-// Groups gives the groups that messages of c go to; none for "". The caller owns it.
+// Groups returns the destination groups of the messages of c; none for "". The caller owns the result.
 func (c Class) Groups() []GroupID {
 	groups := make([]GroupID, len(c)/2)
 	for i := range groups {
@@ -31,32 +31,32 @@ func (c Class) Groups() []GroupID {
 	return groups
 }
 
-// To reports whether messages of c go to g; those of "" may go to any group.
+// To reports whether messages of c are delivered in group g. Messages of "" may go to any group.
 func (c Class) To(g GroupID) bool { return c == "" || slices.Contains(c.Groups(), g) }
 
-// String lists the groups, as "{0 3}".
+// String returns the groups in the form "{0 3}".
 func (c Class) String() string {
 	return "{" + strings.Trim(fmt.Sprint(c.Groups()), "[]") + "}"
 }
 
-// ClassPosition is a place in the order of a class.
+// ClassPosition is a position in the order of a class.
 type ClassPosition struct {
 	Class Class
 	Position
 }
 
-// Progress is how far the deliveries of each class have come: a position for each, in the order of their
-// names. A class that is not in it has not begun. The zero Progress is before all.
+// Progress says for each class up to which position a process has delivered its messages. It is sorted by
+// class. A class that is missing has no delivery yet. The zero Progress means that nothing was delivered.
 type Progress []ClassPosition
 
-// UpTo is the progress of a core without classes.
+// UpTo returns the Progress of a core without classes.
 func UpTo(at Position) Progress {
 	var p Progress
 	p.Advance("", at)
 	return p
 }
 
-// find gives the place of a class, and whether it is there. Without classes there is one place.
+// find returns the index of a class, or the index at which it is to be inserted, and whether it is present.
 func (p Progress) find(c Class) (int, bool) {
 	if len(p) == 1 && p[0].Class == c {
 		return 0, true
@@ -64,7 +64,7 @@ func (p Progress) find(c Class) (int, bool) {
 	return slices.BinarySearchFunc(p, c, func(at ClassPosition, c Class) int { return strings.Compare(string(at.Class), string(c)) })
 }
 
-// Of gives the position of a class.
+// Of returns the position of a class; the zero Position if the class has no delivery yet.
 func (p Progress) Of(c Class) Position {
 	if i, ok := p.find(c); ok {
 		return p[i].Position
@@ -72,7 +72,8 @@ func (p Progress) Of(c Class) Position {
 	return Position{}
 }
 
-// Advance moves a class forward; false if it is there already.
+// Advance moves the position of a class forward to at. It reports false, and changes nothing, if the class is
+// already as far.
 func (p *Progress) Advance(c Class, at Position) bool {
 	i, ok := p.find(c)
 	switch {
@@ -86,22 +87,22 @@ func (p *Progress) Advance(c Class, at Position) bool {
 	return true
 }
 
-// Merge moves each class forward to where other is.
+// Merge moves each class forward to its position in other, if that is higher.
 func (p *Progress) Merge(other Progress) {
 	for _, at := range other {
 		p.Advance(at.Class, at.Position)
 	}
 }
 
-// Covers reports whether no class is behind other.
+// Covers reports whether each class of other is as far in p.
 func (p Progress) Covers(other Progress) bool {
 	return !slices.ContainsFunc(other, func(at ClassPosition) bool { return p.Of(at.Class).Compare(at.Position) < 0 })
 }
 
-// Equal reports whether all classes are where they are in other.
+// Equal reports whether p and other have the same classes with the same positions.
 func (p Progress) Equal(other Progress) bool { return slices.Equal(p, other) }
 
-// Append encodes p.
+// Append appends the encoding of p to b.
 func (p Progress) Append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(p)))
 	for _, at := range p {
@@ -112,10 +113,10 @@ func (p Progress) Append(b []byte) []byte {
 	return b
 }
 
-// ErrProgress says that bytes are not those of a Progress.
+// ErrProgress is the error of DecodeProgress for bytes that are no encoding of a Progress.
 var ErrProgress = errors.New("not the positions of classes")
 
-// DecodeProgress decodes all of b, which Append made.
+// DecodeProgress decodes b, which must be exactly one encoding by Append.
 func DecodeProgress(b []byte) (Progress, error) {
 	next := func(most uint64) uint64 {
 		v, n := binary.Uvarint(b)

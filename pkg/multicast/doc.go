@@ -1,6 +1,5 @@
-// Package multicast is the vocabulary and the contract of atomic multicast:
-// the types that every protocol core, driver and checker speaks. It has no
-// behaviour of its own.
+// Package multicast defines the vocabulary and the contract of atomic multicast: the types that all protocol
+// cores, drivers and checkers share. It contains no protocol.
 //
 // Processes belong to disjoint groups. A message is multicast to a set of
 // destination groups and delivered by their processes. Every protocol below

@@ -7,21 +7,21 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Ask returns the command that asks for an existing directory, whose time of change is ctime as far as the
-// client knows; 0: it does not know. All operations of the log must be acknowledged: those that return the
-// directory after an earlier grant, too.
+// Ask returns the command that requests an existing directory. ctime is its time of change as far as the
+// client knows; 0: unknown. All operations of the log must be acknowledged, including returns of the
+// directory after an earlier grant.
 func (l *Log) Ask(dir posix.Ino, ctime posix.Time) meta.Command {
 	l.asked++
 	delete(l.unknown, dir)
 	return meta.Command{Op: meta.OpDelegate, Ino: dir, Offset: l.cfg.Number, Length: l.asked, Set: meta.SetCtime, Attr: posix.Attr{Ctime: ctime}}
 }
 
-// WasReturned reports whether a directory was recalled after the client has asked for it: the log has its
+// WasReturned reports whether a directory was recalled after the client requested it, so that the log has its
 // return.
 func (l *Log) WasReturned(dir posix.Ino) bool { return l.unknown[dir] }
 
-// Adopt records a directory that was granted, with the answers to OpCarry after the grant. After an error the
-// client returns it.
+// Adopt records that a directory was granted, with the answers to OpCarry after the grant. After an error the
+// client must return the directory.
 func (l *Log) Adopt(dir posix.Ino, pages [][]byte) error {
 	files, err := meta.Adopt(l.machine, dir, pages)
 	if err != nil {
@@ -34,8 +34,8 @@ func (l *Log) Adopt(dir posix.Ino, pages [][]byte) error {
 	return nil
 }
 
-// Lacks returns the directories that the client does not hold, with which it would hold all that an update
-// touches. It has at least one of them already; nil: none are known.
+// Lacks returns the directories that the client must hold in addition to hold all that an update touches. It
+// already holds at least one directory that the update touches; nil: there is nothing to request.
 func (l *Log) Lacks(c *meta.Command) (dirs []posix.Ino) {
 	free := func(dir posix.Ino) bool { return l.table.Holder(dir) == 0 }
 	switch c.Op {

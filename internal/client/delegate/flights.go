@@ -11,7 +11,7 @@ const MaxFlights = 4
 // Flying returns the number of batches under way.
 func (l *Log) Flying() int { return len(l.flights) }
 
-// Unsent returns the number of operations that are in no batch yet, and reports whether they are enough for a
+// Unsent returns the number of operations that are in no batch yet. enough means that they suffice for a
 // batch.
 func (l *Log) Unsent() (n int, enough bool) {
 	from := l.inFlight()
@@ -19,7 +19,7 @@ func (l *Log) Unsent() (n int, enough bool) {
 	return len(l.ops) - from, enough
 }
 
-// inFlight returns the number of operations of batches under way.
+// inFlight returns the number of operations in batches under way.
 func (l *Log) inFlight() (n int) {
 	for _, ops := range l.flights {
 		n += ops
@@ -30,8 +30,8 @@ func (l *Log) inFlight() (n int) {
 // Sent returns the number of the newest operation that is, or was, in a batch.
 func (l *Log) Sent() uint64 { return l.Acknowledged() + uint64(l.inFlight()) }
 
-// take returns the number of the operations from ops[from] on for the next batch, and reports whether the
-// batch is full. A withheld operation is in no batch, and none behind it (L7).
+// take returns the number of operations from ops[from] on for the next batch. full means that the batch
+// cannot hold more. A withheld operation and all later ones are in no batch (L7).
 func (l *Log) take(from int) (n int, full bool) {
 	size := 0
 	for i := from; i < len(l.ops) && !l.ops[i].withheld; i++ {
@@ -46,7 +46,8 @@ func (l *Log) take(from int) (n int, full bool) {
 	return n, false
 }
 
-// Next returns another batch, which is under way from now on (L2); false: there is none, or MaxFlights are.
+// Next returns the next batch, which is under way from then on (L2). ok is false if there is none, or if
+// MaxFlights batches are under way.
 func (l *Log) Next() (x delegation.Batch, ok bool) {
 	from := l.inFlight()
 	n, _ := l.take(from)
@@ -61,8 +62,8 @@ func (l *Log) Next() (x delegation.Batch, ok bool) {
 	return x, true
 }
 
-// Acknowledge applies the answer to a batch. It returns the operations that are acknowledged now, and reports
-// whether the log goes on: otherwise the rest is lost (L4).
+// Acknowledge applies the answer to a batch. It returns the operations that are acknowledged by it. If on is
+// false, the log has ended, and the other operations are lost (L4).
 func (l *Log) Acknowledge(d *delegation.Done) (done []delegation.Op, on bool) {
 	n := 0
 	if d.Next > l.first {
@@ -89,8 +90,8 @@ func (l *Log) Acknowledge(d *delegation.Done) (done []delegation.Op, on bool) {
 	return done, !d.Stopped
 }
 
-// forget drops what is known of the inodes of an acknowledged operation, and reports whether the client does
-// not answer for all of them.
+// forget drops the information about the inodes of an acknowledged operation. It reports whether the client
+// does not answer for one of them any more.
 func (l *Log) forget(inos []posix.Ino, number uint64) (released bool) {
 	for _, ino := range inos {
 		if l.newest[ino] == number {
@@ -101,5 +102,5 @@ func (l *Log) forget(inos []posix.Ino, number uint64) (released bool) {
 	return released
 }
 
-// Landed reports whether all operations of a batch are acknowledged: otherwise it is sent again.
+// Landed reports whether all operations of a batch are acknowledged. Otherwise the batch must be sent again.
 func (l *Log) Landed(x *delegation.Batch) bool { return x.First+uint64(len(x.Ops)) <= l.first }

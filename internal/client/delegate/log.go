@@ -14,23 +14,23 @@ const (
 	maxOps     = 4096
 	maxBytes   = 8 << 20
 	maxBatch   = 512 << 10 // bytes of the operations in a batch
-	opCost     = 64        // bytes of an operation beside its content
-	maxInodes  = 1 << 16   // of the copy
+	opCost     = 64        // bytes of an operation in addition to its content
+	maxInodes  = 1 << 16   // inodes in the copy
 	maxDirs    = delegation.MaxGrants * 7 / 8
-	lowNumbers = 8 // spans
+	lowNumbers = 8 // number of free spans below which the client requests more
 )
 
 // Config of a Log.
 type Config struct {
 	Partition uint16
 	Session   uint64
-	Number    uint64    // of the log: above those of all earlier logs of the session
-	Keys      meta.Keys // of the copy; empty
-	// Record is called with each appended operation, its number and its outcome. Nil: it is not needed.
+	Number    uint64    // number of the log, above those of all earlier logs of the session
+	Keys      meta.Keys // store of the copy, which must be empty
+	// Record is called with each appended operation, its number and its result. nil: no caller.
 	Record func(number uint64, op *delegation.Op, r *meta.Result)
 }
 
-// Log is the log with the copy. It has one owner.
+// Log is the log, and the copy of the held directories. It is not safe for concurrent use.
 type Log struct {
 	cfg     Config
 	machine *meta.Machine
@@ -38,16 +38,16 @@ type Log struct {
 
 	ops     []pending
 	first   uint64 // number of the first of ops
-	flights []int  // numbers of operations of the batches under way, which have the first of ops
-	bytes   int    // of ops
-	changes uint64 // executed in the copy
-	asked   uint64 // requests for existing directories
+	flights []int  // number of operations in each batch under way; they are the first ones of ops
+	bytes   int    // size of ops
+	changes uint64 // number of changes executed in the copy
+	asked   uint64 // number of requests for existing directories
 
-	restored bool // the copy does not have the changes of ops
+	restored bool // the copy lacks the changes of ops
 
-	unknown map[posix.Ino]bool // directories that were returned before the answer to their making came
+	unknown map[posix.Ino]bool // directories that were returned before the answer to their making arrived
 
-	newest   map[posix.Ino]uint64 // the newest operation of ops that may have changed an inode
+	newest   map[posix.Ino]uint64 // by inode: the newest operation of ops that may have changed it
 	released uint64
 }
 
@@ -55,11 +55,11 @@ type Log struct {
 type pending struct {
 	delegation.Op
 	size     int
-	inos     []posix.Ino // that it may have changed
+	inos     []posix.Ino // inodes that it may have changed
 	withheld bool        // its block is not stored
 }
 
-// New makes an empty log.
+// New returns an empty log.
 func New(cfg Config) (*Log, error) {
 	m, err := meta.New(cfg.Keys, meta.Config{Partition: cfg.Partition, Copy: true})
 	if err != nil {
@@ -79,7 +79,8 @@ func (l *Log) Session() uint64 { return l.cfg.Session }
 // Number returns the number of the log.
 func (l *Log) Number() uint64 { return l.cfg.Number }
 
-// Granted records the answer to an OpDelegate: a directory in parent, and numbers from first on.
+// Granted records the answer to an OpDelegate: a new directory in parent, and a span of numbers from first
+// on.
 func (l *Log) Granted(dir posix.Attr, parent, first posix.Ino) {
 	if !l.unknown[dir.Ino] && l.table.Grant(l.cfg.Session, dir.Ino) {
 		meta.AddDelegated(l.machine, dir, parent)
@@ -87,13 +88,13 @@ func (l *Log) Granted(dir posix.Attr, parent, first posix.Ino) {
 	l.AddNumbers(first)
 }
 
-// AddNumbers records numbers for new inodes.
+// AddNumbers records a span of numbers for new inodes.
 func (l *Log) AddNumbers(first posix.Ino) {
 	l.table.AddNumbers(l.cfg.Session, first)
 	l.table.Save()
 }
 
-// NeedsNumbers reports whether the client should ask for numbers soon.
+// NeedsNumbers reports whether the client should request more numbers.
 func (l *Log) NeedsNumbers() bool {
 	return l.table.Len() > 0 && l.table.Spare(l.cfg.Session) < lowNumbers
 }
@@ -103,8 +104,8 @@ func (l *Log) Covers(ino posix.Ino) bool {
 	return l.table.Covers(l.cfg.Session, meta.Object{Ino: ino, IsDir: meta.IsDir(l.machine, ino)})
 }
 
-// Newest returns the number of the newest operation that is not acknowledged and may have changed an inode:
-// a replica may not have its state. 0: there is none.
+// Newest returns the number of the newest operation that may have changed an inode and is not acknowledged,
+// so that replicas may not have executed it. 0: there is none.
 func (l *Log) Newest(ino posix.Ino) uint64 {
 	if l.restored && len(l.ops) > 0 {
 		return l.Last()
@@ -112,11 +113,11 @@ func (l *Log) Newest(ino posix.Ino) uint64 {
 	return l.newest[ino]
 }
 
-// Released returns a number that grows when the client ceases to answer for an inode, and with the
-// acknowledgement of an operation on an inode for which it does not answer any more.
+// Released returns a number that grows when the client stops answering for an inode, and when an operation on
+// such an inode is acknowledged.
 func (l *Log) Released() uint64 { return l.released }
 
-// Query answers a query of covered objects; false: a replica must be asked.
+// Query answers a query of covered objects. If ok is false, a replica must be asked.
 func (l *Log) Query(c *meta.Command) (r meta.Result, ok bool) {
 	switch c.Op {
 	case meta.OpLookup, meta.OpReadDir, meta.OpGetAttr, meta.OpReadlink, meta.OpGetXattr, meta.OpListXattr, meta.OpExtents:
@@ -141,7 +142,8 @@ func (l *Log) Query(c *meta.Command) (r meta.Result, ok bool) {
 	return r, true
 }
 
-// hide leaves only the number and the type of an inode that is not covered, as for one in another partition.
+// hide reduces the attributes of an inode that is not covered to its number and type, as for an inode of
+// another partition.
 func (l *Log) hide(a *posix.Attr) {
 	if !l.Covers(a.Ino) {
 		*a = posix.Attr{Ino: a.Ino, Mode: a.Mode.Type()}
@@ -153,16 +155,17 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	Uncovered Outcome = iota // it is not for the log
-	Logged                   // it is executed in the copy, and in the log
-	Refused                  // it has failed, and changed nothing
-	Numbers                  // the client must ask for numbers first
+	Uncovered Outcome = iota // the update is not for the log
+	Logged                   // the update is executed in the copy and appended to the log
+	Refused                  // the update has failed, and changed nothing
+	Numbers                  // the client must request numbers first
 )
 
-// Update executes an update of covered objects in the copy. The command has the time of the change.
+// Update executes an update of covered objects in the copy, and appends it to the log. The time of the
+// command is the time of the change.
 func (l *Log) Update(c *meta.Command) (r meta.Result, outcome Outcome) {
 	op := delegation.Op{Command: *c}
-	op.Command.Data, op.Command.Blocks = bytes.Clone(c.Data), slices.Clone(c.Blocks) // the caller reuses them
+	op.Command.Data, op.Command.Blocks = bytes.Clone(c.Data), slices.Clone(c.Blocks) // the caller uses the memory again
 	touched := meta.Touched(l.machine, c)
 	holds := l.table.Len()
 	switch {
@@ -183,7 +186,7 @@ func (l *Log) Update(c *meta.Command) (r meta.Result, outcome Outcome) {
 		return r, Refused
 	}
 	l.table.Save()
-	if l.table.Len() < holds { // it has removed a directory
+	if l.table.Len() < holds { // the operation has removed a directory
 		l.released++
 	}
 	inos := make([]posix.Ino, 0, len(touched)+1)
@@ -210,7 +213,7 @@ func (l *Log) append(op delegation.Op, r *meta.Result, inos ...posix.Ino) {
 	l.changes++
 }
 
-// Reap removes inodes without a name that are not open from the copy: no operation names them again.
+// Reap removes from the copy the inodes without a name that are not open: no later operation names them.
 func (l *Log) Reap(isOpen func(posix.Ino) bool, now posix.Time) {
 	const some = 1 << 10
 	for _, o := range l.machine.Orphans(0, some) {
@@ -223,8 +226,8 @@ func (l *Log) Reap(isOpen func(posix.Ino) bool, now posix.Time) {
 // Changes returns the number of changes of the copy so far.
 func (l *Log) Changes() uint64 { return l.changes }
 
-// Return begins to return directories. One that this client does not know, because the answer to its making
-// was lost, is returned, too.
+// Return begins to return directories. A directory that this client does not know, because the answer to its
+// making was lost, is returned as well.
 func (l *Log) Return(dirs []posix.Ino) {
 	for _, dir := range dirs {
 		if l.table.Holder(dir) == 0 {
@@ -243,7 +246,8 @@ func (l *Log) Dirs() []posix.Ino { return l.table.Dirs(l.cfg.Session) }
 // Holds returns the number of these directories.
 func (l *Log) Holds() int { return l.table.Len() }
 
-// Touching returns the directories to return before an update that is not for the log.
+// Touching returns the held directories that an update touches which is not for the log: they must be
+// returned first.
 func (l *Log) Touching(c *meta.Command) []posix.Ino {
 	if l.table.Len() == 0 {
 		return nil
@@ -272,11 +276,11 @@ func (l *Log) Touching(c *meta.Command) []posix.Ino {
 	return l.table.Holders(all)
 }
 
-// IsFull reports whether further changes must wait.
+// IsFull reports whether further changes must wait for acknowledgements.
 func (l *Log) IsFull() bool { return len(l.ops) >= maxOps || l.bytes >= maxBytes }
 
-// IsLarge reports whether the copy has so many inodes, or directories, that the client should return all
-// directories: those that are not in use any more, too.
+// IsLarge reports whether the copy has so many inodes or directories that the client should return all
+// directories.
 func (l *Log) IsLarge() bool { return meta.Inodes(l.machine) > maxInodes || l.table.Len() > maxDirs }
 
 // Last returns the number of the newest operation.
@@ -300,5 +304,5 @@ func (l *Log) Bytes() int { return l.bytes }
 // Len returns the number of operations that are not acknowledged.
 func (l *Log) Len() int { return len(l.ops) }
 
-// Beginning returns a batch without operations: it ends all grants of earlier logs of the session.
+// Beginning returns a batch without operations. It ends all grants of earlier logs of the session.
 func Beginning(number uint64) delegation.Batch { return delegation.Batch{Log: number, First: 1} }

@@ -8,27 +8,27 @@ import (
 
 // Bounds.
 const (
-	retained = 4 << 20   // bytes of records that stay for requests of the kernel (J5), if nothing else needs the room
-	reserve  = 256 << 10 // bytes for records that are not operations
-	// Spare is the room that Full keeps for one more operation.
+	retained = 4 << 20   // bytes of records that remain for repeated requests of the kernel (J5) while the room is not needed
+	reserve  = 256 << 10 // bytes for records other than operations
+	// Spare is the room in bytes that Full keeps for one more operation.
 	Spare = 1 << 20
 )
 
-// Journal is the journal of one client. It has one owner. A nil Journal keeps nothing.
+// Journal is the journal of one client. It is not safe for concurrent use. A nil Journal records nothing.
 type Journal struct {
 	ring ring
-	kept []kept      // the records that the head must not pass, or only with care, the oldest first
-	logs map[ID]*log // that have not ended, or have records
+	kept []kept      // the records that the head must not pass yet, the oldest first
+	logs map[ID]*log // logs that have not ended, or still have records
 
-	answers map[uint64][]Answer // of the process before, by request
-	encoded []byte              // memory for the next record
+	answers map[uint64][]Answer // outcomes of the earlier process, by request
+	encoded []byte              // buffer of the next record
 }
 
 // kept is a record in the ring.
 type kept struct {
 	position uint64
 	log      *log
-	number   uint64 // of the operation; 0: the log has begun
+	number   uint64 // number of the operation; 0: the record begins the log
 }
 
 // log is the state of a log.
@@ -36,26 +36,26 @@ type log struct {
 	id    ID
 	acked uint64 // all operations up to this number are ordered
 	ended bool
-	kept  int         // records
+	kept  int         // number of records
 	last  uint64      // the number of the newest operation
-	ops   []Operation // of the process before, until they are taken over
+	ops   []Operation // operations of the earlier process, until they are taken over
 }
 
-// Answer is the outcome of an operation that the process before has executed, and may not have given.
+// Answer is the outcome of an operation that an earlier process has executed, and may not have answered.
 type Answer struct {
 	ID
 	Operation
 }
 
-// Log is a log of the process before.
+// Log is a log of an earlier process.
 type Log struct {
 	ID
-	First uint64 // the number of the first of Ops, or the next one
+	First uint64 // number of the first of Ops; without Ops the number of the next operation
 	Ops   []Operation
 }
 
-// Open opens the journal in memory of Size bytes, which is new or of another process, and returns the logs
-// that have not ended.
+// Open opens the journal in memory of Size bytes, which is new or was written by another process. It returns
+// the logs that have not ended.
 func Open(memory []byte) (*Journal, []Log, error) {
 	if len(memory) <= headerSize+reserve+Spare {
 		return nil, nil, fmt.Errorf("log of held directories: %d bytes of memory: want %d", len(memory), Size)
@@ -102,8 +102,8 @@ func (j *Journal) replay(r *record, position uint64) {
 	}
 }
 
-// recovered returns the logs that have not ended, with the operations that are not known to be ordered. Of a
-// partition the newest log is the first.
+// recovered returns the logs that have not ended, with the operations that are not known to be ordered. The
+// newest log of a partition comes first.
 func (j *Journal) recovered() (all []Log) {
 	for _, l := range j.logs {
 		first := max(l.acked, l.firstMissing()) + 1
@@ -124,7 +124,8 @@ func (j *Journal) recovered() (all []Log) {
 	return all
 }
 
-// firstMissing is the number before the first operation in the journal: those up to it were acknowledged.
+// firstMissing returns the number before the first operation in the journal. All operations up to it were
+// acknowledged.
 func (l *log) firstMissing() uint64 {
 	if len(l.ops) == 0 {
 		return l.last
@@ -159,8 +160,8 @@ func (j *Journal) keep(position uint64, l *log, number uint64) {
 	j.kept = append(j.kept, kept{position, l, number})
 }
 
-// Append records an operation (J1). False: there is no room for it, and the caller must not execute it; Full
-// would have reported that, unless the operation is larger than Spare.
+// Append records an operation (J1). If it returns false, there was no room, and the caller must not execute
+// the operation. Full reports this before, unless the operation is larger than Spare.
 func (j *Journal) Append(id ID, op *Operation) bool {
 	if j == nil {
 		return true
@@ -185,7 +186,7 @@ func (j *Journal) Acknowledge(id ID, number uint64) {
 	}
 	if l := j.of(id); number > l.acked {
 		l.acked = number
-		j.write(&record{kind: acknowledged, id: id, number: number}, 0) // without it they are sent again (J4)
+		j.write(&record{kind: acknowledged, id: id, number: number}, 0) // without the record, the operations are sent again (J4)
 		j.trim(retained)
 	}
 }
@@ -201,7 +202,7 @@ func (j *Journal) End(id ID) {
 	j.trim(retained)
 }
 
-// Full reports whether an operation may find no room.
+// Full reports whether the next operation may have no room.
 func (j *Journal) Full() bool {
 	if j == nil || j.ring.room() >= reserve+Spare {
 		return false
@@ -210,8 +211,9 @@ func (j *Journal) Full() bool {
 	return j.ring.room() < reserve+Spare
 }
 
-// TakesBlock reports whether there is room for an operation with a block of n bytes, and for others after it.
-// There is none in memory of an older version: a log holder of that version may read it.
+// TakesBlock reports whether there is room for an operation with a block of n bytes, and for further
+// operations. There is none in memory of an older version, because a log holder of that version may read the
+// memory.
 func (j *Journal) TakesBlock(n int) bool {
 	if j == nil {
 		return true
@@ -231,8 +233,8 @@ func (j *Journal) Bytes() int {
 	return int(j.ring.tail - j.ring.head)
 }
 
-// Answer returns the outcome of an operation of a request that the process before has executed and may not
-// have answered (J5). same reports whether an operation is the one that the request asks for now.
+// Answer returns the outcome of an operation that an earlier process has executed for a request and may not
+// have answered (J5). same reports whether the operation is the one that the request asks for now.
 func (j *Journal) Answer(request uint64, same func(*Operation) bool) (*Answer, bool) {
 	if j == nil || request == 0 {
 		return nil, false
@@ -249,7 +251,7 @@ func (j *Journal) Answer(request uint64, same func(*Operation) bool) (*Answer, b
 	return &all[0], true
 }
 
-// write appends a record, if so much room is left behind it.
+// write appends a record if at least left bytes remain free after it.
 func (j *Journal) write(r *record, left uint64) (position uint64, ok bool) {
 	j.encoded = r.append(j.encoded[:0])
 	need := uint64(len(j.encoded)) + uint64(len(r.op.Block)) + recordSize + left
@@ -262,7 +264,7 @@ func (j *Journal) write(r *record, left uint64) (position uint64, ok bool) {
 	return j.ring.append(j.encoded, r.op.Block), true
 }
 
-// trim moves the head past records that nobody needs, as long as more bytes than keep are used.
+// trim moves the head past records that are not needed, while more than keep bytes are used.
 func (j *Journal) trim(keep uint64) {
 	for again := len(j.kept); again > 0 && j.ring.tail-j.ring.head > keep; again-- {
 		k := j.kept[0]

@@ -8,21 +8,21 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// ID names a log.
+// ID identifies a log.
 type ID struct {
 	Partition uint16
 	Session   uint64
 	Number    uint64
 }
 
-// Operation is an operation of a log with its outcome.
+// Operation is an operation of a log, with its result.
 type Operation struct {
-	Number  uint64 // in its log
-	Request uint64 // of the kernel; 0: none
+	Number  uint64 // number in its log
+	Request uint64 // number of the kernel's request; 0: none
 	Op      delegation.Op
 	Result  meta.Result
-	// Block is the content of the only block of Op, which was not stored when Op was appended; nil: all
-	// blocks were.
+	// Block is the content of the only block of Op, if the block was not stored when Op was appended; nil:
+	// all blocks were stored.
 	Block []byte
 }
 
@@ -37,12 +37,12 @@ const (
 	blockOperation
 )
 
-// record is the content of a record. The block of an operation comes behind its encoding.
+// record is the content of a record. The block of an operation follows its encoding.
 type record struct {
 	kind   kind
 	id     ID
-	number uint64    // acknowledged
-	op     Operation // operation
+	number uint64    // only of kind acknowledged
+	op     Operation // only of kind operation
 }
 
 func (r *record) append(b []byte) []byte {
@@ -59,7 +59,7 @@ func (r *record) append(b []byte) []byte {
 	return b
 }
 
-// decode reads a record; its slices alias b.
+// decode decodes a record. The slices of the result alias b.
 func decode(b []byte) (r record, err error) {
 	in := varint.NewReader(b)
 	r.kind = kind(in.Uint8())

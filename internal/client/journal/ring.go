@@ -26,7 +26,7 @@ var magic = [8]byte{'G', 'F', 'S', 'L', 'O', 'G', 0, '\n'}
 // Formats: the number increases when an older version would misread the memory.
 const (
 	format        = 2
-	withoutBlocks = 1 // no operation has its block with it
+	withoutBlocks = 1 // operations have no blocks
 )
 
 var table = crc32.MakeTable(crc32.Castagnoli)
@@ -35,8 +35,8 @@ var table = crc32.MakeTable(crc32.Castagnoli)
 type ring struct {
 	memory []byte
 	head   uint64 // position of the oldest record
-	tail   uint64 // position behind the newest one
-	turn   int    // the place of the head to be written next
+	tail   uint64 // position after the newest record
+	turn   int    // the place in the header at which the next head is written
 	format uint32
 }
 
@@ -50,12 +50,12 @@ func isNew(memory []byte) bool {
 	return true
 }
 
-// prepare writes the header of new memory.
+// prepare writes the header into new memory.
 func (r *ring) prepare() {
 	r.format = format
 	binary.LittleEndian.PutUint32(r.memory[placeFormat:], format)
 	r.setHead(0)
-	copy(r.memory, magic[:]) // last: from here on the memory is valid
+	copy(r.memory, magic[:]) // last, because it makes the memory valid
 }
 
 // open reads the header.
@@ -107,7 +107,8 @@ func (r *ring) append(content, rest []byte) uint64 {
 	return at
 }
 
-// next reads the record at the tail of a ring that is being opened; false: there is none, or it is torn.
+// next reads the record at the tail of a ring that is being opened. ok is false if there is none, or if it is
+// torn.
 func (r *ring) next() (content []byte, position uint64, ok bool) {
 	if r.room() < recordSize {
 		return nil, 0, false

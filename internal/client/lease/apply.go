@@ -6,9 +6,9 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Apply applies an own update to the cache. One partition has executed the update alone, once, at a place of
-// its order, with this result. If the result does not name all inodes that the update may have changed, as
-// the result of an older replica, Apply does nothing: the stream reports them.
+// Apply applies an own update to the cache. One partition has executed the update alone, at a place of its
+// order, with this result. If the result does not name all inodes that the update may have changed, as that
+// of an older replica, Apply does nothing, and the cache waits for the stream.
 func Apply(c *Cache, partition uint16, place ask.Seen, cmd *meta.Command, result *meta.Result) {
 	if result.Code != posix.OK {
 		c.Executed(place, Effects{}) // a failed update changes nothing
@@ -41,7 +41,7 @@ func Apply(c *Cache, partition uint16, place ask.Seen, cmd *meta.Command, result
 	}
 }
 
-// effectsOf returns the effects of an own update; known means that they are all.
+// effectsOf returns the effects of an own update. known means that they are complete.
 func effectsOf(cmd *meta.Command, result *meta.Result) (e Effects, known bool) {
 	switch cmd.Op {
 	case meta.OpMknod:

@@ -7,18 +7,18 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// attrs are the known attributes of inodes.
+// attrs are the cached attributes of inodes.
 type attrs struct {
-	told  bool // the stream reports changes of attributes: otherwise none are kept
+	told  bool // the stream reports changes of attributes; otherwise none are cached
 	known map[posix.Ino]*list.Element
-	order list.List // of *attr, the one used last in front
+	order list.List // of *attr, the most recently used in front
 }
 
 // attr is the attributes of an inode as of a place of the order.
 type attr struct {
 	posix.Attr
 	asOf uint64
-	own  bool // an own update has made them so
+	own  bool // the attributes are the result of an own update
 }
 
 func (a *attrs) reset(told bool) {
@@ -53,7 +53,7 @@ func (a *attrs) set(now attr) (added bool) {
 	return true
 }
 
-// drop forgets attributes that are older than a place.
+// drop removes attributes that are older than a place.
 func (a *attrs) drop(ino posix.Ino, place uint64) {
 	if e := a.known[ino]; e != nil && e.Value.(*attr).asOf < place {
 		a.order.Remove(e)
@@ -61,7 +61,8 @@ func (a *attrs) drop(ino posix.Ino, place uint64) {
 	}
 }
 
-// Attr returns the attributes of an inode, for a client that has seen this state of the partition.
+// Attr returns the attributes of an inode, if a client that has seen this state of the partition may use
+// them.
 func (c *Cache) Attr(ino posix.Ino, seen ask.Seen) (posix.Attr, bool) {
 	if !c.reaches(seen) {
 		return posix.Attr{}, false
@@ -69,21 +70,21 @@ func (c *Cache) Attr(ino posix.Ino, seen ask.Seen) (posix.Attr, bool) {
 	return c.attrs.get(ino)
 }
 
-// Holds reports whether these attributes of an inode are the last that the cache knows. Take reports every
-// later change of them.
+// Holds reports whether of are the newest attributes of the inode in the cache. Take reports each later
+// change.
 func (c *Cache) Holds(of *posix.Attr) bool {
 	e := c.attrs.known[of.Ino]
 	return c.attached && c.live && e != nil && e.Value.(*attr).Attr == *of
 }
 
-// IsOwn reports whether these are the last attributes of an inode that the cache knows, and an own update has
-// made them so.
+// IsOwn reports whether of are the newest attributes of the inode in the cache, and the result of an own
+// update.
 func (c *Cache) IsOwn(of *posix.Attr) bool {
 	return c.Holds(of) && c.attrs.known[of.Ino].Value.(*attr).own
 }
 
-// LearnAttr stores the attributes of an inode in the answer of a replica, as of a place of the order. It does
-// not store those of an inode without a name: the partition removes the inode at any time.
+// LearnAttr stores the attributes of an inode in the answer of a replica, as of a place of the order. It
+// ignores inodes without a name, because the partition may remove them at any time.
 func (c *Cache) LearnAttr(of *posix.Attr, asOf ask.Seen) { c.learnAttr(of, asOf, false) }
 
 func (c *Cache) learnAttr(of *posix.Attr, asOf ask.Seen, own bool) {

@@ -15,8 +15,8 @@ const (
 	maxAttrs       = 1 << 15
 	maxOutdated    = 1 << 12
 	maxOwn         = 1 << 12
-	// maxPrecise is the number of directories and attributes up to which the interest of the cache names
-	// them. With more, every change is urgent: a request to watch would have to be repeated for each new
+	// maxPrecise is the number of directories and attributes up to which a request to watch names them. With
+	// more, every change counts as urgent; otherwise the request would have to be repeated for each new
 	// inode.
 	maxPrecise = 1 << 8
 )
@@ -37,43 +37,43 @@ type Name struct {
 	Name string
 }
 
-// Cache is the cache of one partition. It has one owner.
+// Cache is the cache of one partition. It is not safe for concurrent use.
 type Cache struct {
 	stream
 	outdated outdated
 	attrs    attrs
 
 	dirs  map[posix.Ino]*list.Element // of order
-	order list.List                   // of *directory, the one used last in front
-	names int                         // in all directories
-	grown bool                        // since the last Watching
-	all   bool                        // the last Watching had all inodes as its interest
+	order list.List                   // of *directory, the most recently used in front
+	names int                         // number of names in all directories
+	grown bool                        // directories or attributes were added since the last Watching
+	all   bool                        // the last Watching named no single inodes
 }
 
 // directory is the cache's knowledge of the names in a directory.
 type directory struct {
 	ino      posix.Ino
 	names    map[string]entry
-	complete bool // the directory has no other names
-	misses   int  // absent names that were queried at a replica
+	complete bool // the directory has no names that are not cached
+	misses   int  // number of absent names for which a replica was asked
 }
 
 // entry is the cache's knowledge of a name as of a place of the order.
 type entry struct {
-	finding Finding   // Unknown: it may have changed at the place
+	finding Finding   // Unknown: the name may have changed at the place
 	ino     posix.Ino // of a present name
 	asOf    uint64
 }
 
-// New returns an empty cache. It is of no use before the first Take.
+// New returns an empty cache. It answers nothing before the first Take.
 func New() *Cache {
 	c := &Cache{dirs: map[posix.Ino]*list.Element{}}
 	c.reset(false)
 	return c
 }
 
-// reset forgets all names and attributes. The directories stay: other code may cache names in them. attrs
-// means that the stream reports changes of attributes from now on.
+// reset removes all names and attributes. The directories remain, because other code may cache names in them.
+// attrs means that the stream reports changes of attributes from now on.
 func (c *Cache) reset(attrs bool) {
 	c.outdated.reset(c.from)
 	c.attrs.reset(attrs)
@@ -84,8 +84,8 @@ func (c *Cache) reset(attrs bool) {
 	c.names = 0
 }
 
-// Find returns the cache's knowledge of a name, for a client that has seen this state of the partition, with
-// the inode of a present name. It counts as a use of the directory.
+// Find returns the cache's knowledge of a name, and the inode of a present name, for a client that has seen
+// this state of the partition. It counts as a use of the directory.
 func (c *Cache) Find(at Name, seen ask.Seen) (Finding, posix.Ino) {
 	if !c.reaches(seen) {
 		return Unknown, 0
@@ -104,14 +104,15 @@ func (c *Cache) Find(at Name, seen ask.Seen) (Finding, posix.Ino) {
 	return Unknown, 0
 }
 
-// Lags reports whether the client has seen more than the stream has reported, so that names are not used.
+// Lags reports whether the client has seen more than the stream has reported, so that cached names cannot be
+// used.
 func (c *Cache) Lags(seen ask.Seen) bool { return c.attached && c.live && !c.reaches(seen) }
 
-// Use makes the cache watch a directory with names that are cached elsewhere.
+// Use makes the cache watch a directory whose names are cached elsewhere.
 func (c *Cache) Use(dir posix.Ino) { c.use(dir, true) }
 
-// use returns a directory and marks it as the one used last. If it is not there, it is made if made is set,
-// otherwise nil.
+// use returns a directory, and makes it the most recently used one. If it is not cached, use creates it if
+// made is set, else returns nil.
 func (c *Cache) use(dir posix.Ino, made bool) *directory {
 	if e := c.dirs[dir]; e != nil {
 		c.order.MoveToFront(e)
@@ -154,9 +155,9 @@ func (c *Cache) unset(d *directory, name string) {
 	c.names += len(d.names) - before
 }
 
-// Learn stores the answer of a replica to a lookup of a name, as of a place of the order: its inode, 0 if the
-// name is absent. It returns the number of absent names that were queried in the directory, 0 if all its
-// names are known.
+// Learn stores the answer of a replica to a lookup of a name, as of a place of the order. child is the inode;
+// 0: the name is absent. It returns the number of absent names for which a replica was asked in this
+// directory; 0 if all names of the directory are cached.
 func (c *Cache) Learn(at Name, child posix.Ino, asOf ask.Seen) (misses int) {
 	d := c.use(at.Dir, true)
 	if asOf.History != c.history || !c.attached || c.outdated.name(at) > asOf.Count {

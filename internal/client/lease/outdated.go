@@ -2,10 +2,10 @@ package lease
 
 import "github.com/globalfs/globalfs/internal/posix"
 
-// outdated remembers the places of the last changes, for answers that arrive after the stream has reported a
+// outdated remembers the places of recent changes, for answers that arrive after the stream has reported a
 // change that they do not include (L2).
 type outdated struct {
-	floor uint64 // changes up to here may be forgotten
+	floor uint64 // changes up to this place may be forgotten
 	names map[Name]uint64
 	dirs  map[posix.Ino]uint64 // any name
 	all   map[posix.Ino]uint64 // all names
@@ -39,11 +39,11 @@ func (o *outdated) noteAttr(ino posix.Ino, place uint64) {
 	o.attrs[ino] = max(o.attrs[ino], place)
 }
 
-// attr returns the place of the last change of the attributes of an inode, or a later one.
+// attr returns the place of the last change of the attributes of an inode, or a higher one.
 func (o *outdated) attr(ino posix.Ino) uint64 { return max(o.floor, o.attrs[ino]) }
 
-// name returns the place of the last change of a name, or a later one.
+// name returns the place of the last change of a name, or a higher one.
 func (o *outdated) name(at Name) uint64 { return max(o.floor, o.names[at], o.all[at.Dir]) }
 
-// any returns the place of the last change of any name in a directory, or a later one.
+// any returns the place of the last change of any name in a directory, or a higher one.
 func (o *outdated) any(dir posix.Ino) uint64 { return max(o.floor, o.dirs[dir]) }

@@ -8,22 +8,22 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// stream is the known part of a partition's changes.
+// stream is the part of a partition's changes that the cache knows.
 type stream struct {
 	attached   bool // Take was called
-	live       bool // and the stream was not cut since
+	live       bool // the stream was not interrupted since the last Take
 	history    uint64
-	from, mark uint64          // as the replica has reported it
-	upTo       uint64          // from, or further by own updates
-	own        map[uint64]bool // places of own updates after from; true: a change must be reported
+	from, mark uint64          // place and mark up to which the replica has reported
+	upTo       uint64          // at least from; own updates may have moved it further
+	own        map[uint64]bool // places of own updates after from; true: the stream must report a change there
 }
 
-// reaches reports whether names may be used by a client that has seen this state (L1).
+// reaches reports whether a client that has seen this state may use cached names (L1).
 func (s *stream) reaches(seen ask.Seen) bool {
 	return s.attached && s.live && seen.History == s.history && seen.Count <= s.upTo && seen.LastOpen() == 0
 }
 
-// HasReached reports whether the stream has reported all changes of a state: open places of it apart.
+// HasReached reports whether the stream has reported all changes of a state, apart from its open places.
 func (s *stream) HasReached(seen ask.Seen) bool {
 	return s.attached && s.live && seen.History == s.history && seen.Count <= s.upTo
 }
@@ -31,14 +31,14 @@ func (s *stream) HasReached(seen ask.Seen) bool {
 // UpTo returns the place as of which the cached names are the state of the partition.
 func (s *stream) UpTo() uint64 { return s.upTo }
 
-// IsLive reports whether there is a stream that was not cut.
+// IsLive reports whether the stream exists and was not interrupted.
 func (s *stream) IsLive() bool { return s.attached && s.live }
 
-// Cut records that the replica does not answer: names are not used until the next Take.
+// Cut records that the replica does not answer. Cached names are not used until the next Take.
 func (s *stream) Cut() { s.live = false }
 
-// Resume continues a stream of another cache from a place that it has reached. Nothing is known of the
-// states before the place.
+// Resume continues the stream of another cache from a place that it has reached. The cache knows nothing of
+// earlier states.
 func (c *Cache) Resume(history, from, mark uint64) {
 	c.attached, c.history, c.from, c.mark, c.upTo = true, history, from, mark, from
 	c.own = map[uint64]bool{}

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// ByPartition holds a value for each partition of a cluster that may get more partitions. The zero value is
-// empty. Its methods may be called concurrently.
+// ByPartition holds a value for each partition of a cluster, to which partitions may be added. The zero value
+// is empty. Its methods may be called concurrently.
 type ByPartition[T any] struct {
 	growing sync.Mutex
 	now     atomic.Pointer[[]T]

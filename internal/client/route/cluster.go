@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Cluster returns the cluster as the client knows it.
+// Cluster returns the description of the cluster that the client uses.
 func (r *Router) Cluster() *topology.Cluster { return r.cluster.Load() }
 
 // Partitions returns the number of partitions.
@@ -41,7 +41,7 @@ func (r *Router) setCluster(cluster *topology.Cluster) {
 	}
 }
 
-// sameReplicas compares replicas in any order.
+// sameReplicas reports whether a and b have the same replicas, in any order.
 func sameReplicas(a, b []topology.Replica) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(b, func(r topology.Replica) bool { return !slices.Contains(a, r) })
 }
@@ -110,8 +110,8 @@ func (p *partition) leads(ctx context.Context, replica multicast.ProcessID) bool
 	return err == nil && status.Leads
 }
 
-// seekLeader finds out which of the nearest replicas leads p. Usually it is still the same, and one question
-// is enough.
+// seekLeader finds out which of the nearest replicas leads p. Usually the leader has not changed, and one
+// request is enough.
 func (p *partition) seekLeader(ctx context.Context) {
 	replicas := p.replicas.Load()
 	candidates := replicas.candidates()

@@ -8,13 +8,13 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// distance is the time in which a partition orders a command for this client, in nanoseconds; 0: not
-// measured. The coordinator of a command of several partitions waits for the others anyway, so a client that
-// sends the command to the nearest partition saves a round trip.
+// distance is the time that a partition needs to order a command of this client, in nanoseconds; 0: not
+// measured. The coordinator of a command of several partitions must wait for the others anyway. So a client
+// saves a round trip if the nearest partition is the coordinator.
 type distance struct{ atomic.Int64 }
 
-// add adds a measurement. The distance falls to a shorter time at once, and rises slowly: most long
-// measurements include waits for other work.
+// add adds a measurement. A shorter time replaces the distance at once. A longer time raises it slowly,
+// because most long measurements include waits for other work.
 func (d *distance) add(took time.Duration) {
 	for {
 		before := d.Load()

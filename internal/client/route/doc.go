@@ -1,7 +1,8 @@
-// Package route sends the commands of one client to the partitions of a cluster and returns their results. It
-// knows the partitions of inodes. It chooses the replica of each request and the time of a retry at the next
-// one. It holds the client's sessions and its vector clock (thesis 3.4.1, 3.4.2). Package client
-// builds the file operations on it.
+// Package route sends the commands of one client to the partitions of a cluster, and returns their results
+// (thesis 3.4.1, 3.4.2). For each request it chooses the partition by the inode, the replica by its distance,
+// and the time after which it tries the next replica. A Router holds the client's sessions, which make
+// retries safe, and its vector clock, which makes reads causal. Package client builds the file operations on
+// it.
 //
 // # Contract
 //
@@ -33,16 +34,18 @@
 //
 // # Why C5 holds
 //
-//  1. A partition reaps an unlinked inode once each session has renewed at or after the unlink's place in the
-//     order without naming the inode.
-//  2. A renewal therefore takes the vector first and the set of held inodes after it. A caller first adds an
-//     inode to the set and then looks at it.
-//  3. By 2, if an inode is missing in a renewal, the look at it carries a vector that is not older than the
-//     renewal's. If the inode was unlinked before, the look shows that, and the caller must not use it.
+//  1. A partition reaps an unlinked inode once each session has made a renewal, at or after the unlink's
+//     place in the order, that does not name the inode.
+//  2. A renewal reads the vector first, and the set of held inodes afterwards. A caller adds an inode to the
+//     set first, and reads the inode afterwards.
+//  3. So if a renewal does not name the inode, the caller reads the inode with a vector that is not older
+//     than that of the renewal. If the inode was unlinked before, the caller learns it, and must not use the
+//     inode.
 //
-// A renewal that is refused, because a bound client holds too many inodes, changes nothing. The client then
-// renews without a vector: a renewal that has seen less than an earlier one extends the lease only. Inodes
-// that are unlinked after the last accepted renewal are not reaped, so no held inode is lost.
+// If a client with an Authority holds too many inodes, the partition refuses its renewal, and nothing
+// changes. The client then renews without a vector: a renewal with an older vector than an earlier one only
+// extends the lease. Inodes that are unlinked after the last accepted renewal are not reaped, so no held
+// inode is lost.
 //
 // # Another process
 //

@@ -13,10 +13,10 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// exchanger sends requests to replicas, and adds the vectors of their replies to the clock.
+// exchanger sends requests to replicas, and merges the vectors of their replies into the clock.
 type exchanger struct {
 	caller    Caller
-	hangs     func(server string) // records that a server answers nothing
+	hangs     func(server string) // records that a server answers no requests
 	notices   *notice.Log
 	clock     vectorClock
 	tickets   *tickets
@@ -26,13 +26,13 @@ type exchanger struct {
 // errSuspended means that another router continues the sessions of this one.
 var errSuspended = errors.New("the client is suspended")
 
-// errReplaced means that a replica is no longer a member of its partition. The router then tries it last,
-// until a newer description of the cluster names another replica.
+// errReplaced means that a replica is not a member of its partition any more. The router tries it last until
+// it gets a description of the cluster with another replica.
 var errReplaced = errors.New("the replica was replaced by another one")
 
 // send sends a request to one replica, and waits for the reply at most for patience. A replica of a version
-// before tickets gets the request without tickets. A renewal begins with its tickets nevertheless: an
-// upgraded replica would take inodes without tickets from the held ones.
+// before tickets gets the request without tickets. Renewals are always sent with tickets first, because an
+// upgraded replica would remove inodes without tickets from the held ones.
 func (x *exchanger) send(ctx context.Context, to multicast.ProcessID, request *ask.Request, patience time.Duration) (ask.Reply, error) {
 	plain := request.Ticketed && request.Kind != ask.RenewSession && x.tickets.isPlain(to)
 	reply, err := x.sendAs(ctx, to, request, plain, patience)
@@ -67,17 +67,17 @@ func (x *exchanger) sendAs(ctx context.Context, to multicast.ProcessID, request 
 	return reply, nil
 }
 
-// Waits for one replica before the router also asks the next. The wait doubles with each round over all
+// Waits for a reply before the router also asks the next replica. The wait doubles with each round over all
 // replicas, so that retries do not overload a slow cluster.
 const (
 	firstPatience = 2 * time.Second
 	maxPatience   = 16 * time.Second
 )
 
-// A replica in the client's region that has not answered for quietTime is asked for its status, which it
-// returns at once, also while updates wait. Without an answer within statusTime its server hangs, and the
-// router asks the next replica before the patience with this one ends. This applies to the first round only:
-// in later rounds all replicas are slow, and more requests would make them slower.
+// If a replica in the client's region has not answered for quietTime, the router asks it for its status,
+// which a replica returns at once, even while updates wait. Without an answer within statusTime the server
+// hangs, and the router asks the next replica at once. This is done in the first round only: in later rounds
+// all replicas are slow, and more requests would make them slower.
 const (
 	quietTime  = 200 * time.Millisecond
 	statusTime = 250 * time.Millisecond
@@ -86,7 +86,8 @@ const (
 // errHangs means that a server accepts requests and answers none.
 var errHangs = errors.New("its server does not answer a query of the status either")
 
-// sendNear is send to a replica in the client's region. It ends with errHangs if the server hangs.
+// sendNear is send for a replica in the client's region. It returns errHangs if the server of the replica
+// hangs.
 func (x *exchanger) sendNear(ctx context.Context, to multicast.ProcessID, request *ask.Request, patience time.Duration) (ask.Reply, error) {
 	ctx, abandon := context.WithCancelCause(ctx)
 	asked := make(chan struct{})
@@ -108,14 +109,15 @@ func (x *exchanger) sendNear(ctx context.Context, to multicast.ProcessID, reques
 	return reply, err
 }
 
-// Pauses between rounds over all replicas; the actual pause is between half of the value and all of it.
+// Pauses between rounds over all replicas. The actual pause is random, between half of the value and the
+// value.
 const (
 	firstPause = 50 * time.Millisecond
 	maxPause   = 2 * time.Second
 )
 
-// exchange asks the replicas of p, the nearest first, until one answers or ctx ends. build makes the request
-// anew for each try. doubt reports that a replica may have begun to execute a try without an answer.
+// exchange asks the replicas of p, the nearest first, until one answers or ctx ends. It calls build for each
+// request. doubt reports that a replica which did not answer may have executed the request.
 func (p *partition) exchange(ctx context.Context, c class, build func() ask.Request) (reply ask.Reply, doubt bool, err error) {
 	patience, wait := firstPatience, firstPause
 	for {
@@ -162,7 +164,7 @@ func (p *partition) exchange(ctx context.Context, c class, build func() ask.Requ
 	}
 }
 
-// unseen records that the partition has not reached the claimed state: the claim is false.
+// unseen records that the partition has not reached the claimed state, so the claim is false.
 func (p *partition) unseen() {
 	p.net.clock.deny(p.id)
 	p.net.notices.Rarely(fmt.Sprintf("unseen %d", p.id),
@@ -170,8 +172,8 @@ func (p *partition) unseen() {
 		"partition", p.id, "path", p.path)
 }
 
-// unproven records that a server does not accept the proofs of this client. Each partition then confirms its
-// own entry.
+// unproven records that a server has not accepted the proofs of this client. From then on, each partition
+// must confirm its own entry of them.
 func (p *partition) unproven(server string, shown ask.Proofs) {
 	p.net.clock.doubt(shown)
 	p.net.notices.Rarely("unproven",

@@ -8,8 +8,9 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Hold adds one hold of ino, until Release, and reports whether it was the first. It does not look at the
-// inode: see "Why C5 holds". ENFILE: too many inodes are held. ESTALE: the cluster has no such partition.
+// Hold adds one hold of ino, until Release, and reports whether it is the first. The caller must read the
+// inode afterwards: see "Why C5 holds". It returns ENFILE if too many inodes are held, and ESTALE if the
+// cluster does not have the partition.
 func (r *Router) Hold(ino posix.Ino) (first bool, err error) {
 	p, err := r.home(ino)
 	if err != nil {
@@ -19,7 +20,7 @@ func (r *Router) Hold(ino posix.Ino) (first bool, err error) {
 	return before == 0, err
 }
 
-// Release undoes one Hold.
+// Release removes one hold.
 func (r *Router) Release(ino posix.Ino) {
 	if p, err := r.home(ino); err == nil {
 		p.release(ino)
@@ -37,10 +38,10 @@ func (r *Router) IsHeld(ino posix.Ino) bool {
 	return p.held[ino] > 0
 }
 
-// Renewals counts, for each partition, the renewals of the client's sessions so far.
+// Renewals has the number of renewals of the client's sessions so far, by partition.
 type Renewals []uint64
 
-// Renewals returns the number of renewals of each partition.
+// Renewals returns the number of renewals of the session in each partition.
 func (r *Router) Renewals() Renewals {
 	all := make(Renewals, len(r.partitions.All()))
 	for i, p := range r.partitions.All() {
@@ -49,22 +50,22 @@ func (r *Router) Renewals() Renewals {
 	return all
 }
 
-// HeldSince reports whether every renewal since then names ino, which must be held now: the client has a
-// session at the inode's home, and no renewal was sent since.
+// HeldSince reports whether every renewal since then has named ino, which must be held: the client has a
+// session at the home of ino, and has sent no renewal since.
 func (r *Router) HeldSince(then Renewals, ino posix.Ino) bool {
 	p, err := r.home(ino)
 	return err == nil && p.session() != nil && int(p.id) < len(then) && p.renewed() == then[p.id]
 }
 
-// renewed counts the calls of heldForRenewal.
+// renewed returns the number of calls of heldForRenewal.
 func (p *partition) renewed() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.renewals
 }
 
-// hold adds one hold of ino, and returns the number of holds before. ENFILE if more inodes are held than a
-// renewal can name, or than the partition accepts.
+// hold adds one hold of ino, and returns the number of holds before. It returns ENFILE if more inodes are
+// held than a renewal can name, or than the partition accepts.
 func (p *partition) hold(ino posix.Ino) (before int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +77,7 @@ func (p *partition) hold(ino posix.Ino) (before int, err error) {
 	return before, nil
 }
 
-// release undoes one hold.
+// release removes one hold.
 func (p *partition) release(ino posix.Ino) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +86,7 @@ func (p *partition) release(ino posix.Ino) {
 	}
 }
 
-// heldForRenewal returns the held inodes, and counts the renewal.
+// heldForRenewal returns the held inodes for a renewal, which it counts.
 func (p *partition) heldForRenewal() []posix.Ino {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +101,7 @@ func (p *partition) heldNow() []posix.Ino {
 	return slices.Collect(maps.Keys(p.held))
 }
 
-// setFull records whether the partition refuses to hold the held inodes.
+// setFull records whether the partition has refused to hold all held inodes.
 func (p *partition) setFull(full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,22 +6,23 @@ import (
 	"time"
 )
 
-// A cluster may get more partitions while clients use it. A client learns of them from the description of the
-// cluster, which it fetches from time to time. A directory entry may name a new partition earlier: then the
-// client asks for the description (Outdated), and the operation waits for it.
+// Partitions may be added to a cluster while clients use it. A client learns of them from the description of
+// the cluster, which it fetches from time to time. If a directory entry names a new partition before, the
+// client asks for a new description (Outdated), and the operation waits for it.
 
 const (
-	// learnPatience bounds the wait for the description with a partition that is not known.
+	// learnPatience bounds the wait for a description with an unknown partition.
 	learnPatience = 5 * time.Second
-	// maxNews bounds the number of partitions that may be new at once. Higher numbers are garbage.
+	// maxNews bounds the number of partitions that may be added at once. Higher numbers are garbage.
 	maxNews = 16
 )
 
-// Outdated receives when the client has met a partition that its description of the cluster lacks.
+// Outdated returns a channel that receives when the client has met a partition that its description of the
+// cluster lacks.
 func (r *Router) Outdated() <-chan struct{} { return r.outdated }
 
-// learn waits until the router knows a partition, if it can be a new one. It reports whether the router knows
-// it.
+// learn waits until the router knows a partition, if the partition may be a new one. It reports whether the
+// router knows it.
 func (r *Router) learn(ctx context.Context, id uint16) bool {
 	if int(id) >= len(r.partitions.All())+maxNews {
 		return false
@@ -47,7 +48,7 @@ func (r *Router) learn(ctx context.Context, id uint16) bool {
 	}
 }
 
-// signal wakes all that wait for its next raise. The zero value is ready.
+// signal wakes all goroutines that wait for its next raise. The zero value is ready for use.
 type signal struct {
 	mu sync.Mutex
 	ch chan struct{} // GUARDED_BY mu; nil: none waits

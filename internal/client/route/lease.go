@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Session opens the client's session in a partition, if it has none, and returns its number. A new session is
-// opened once a quorum of the partition has ordered it: the partition takes updates.
+// Session opens the client's session in a partition, if there is none, and returns its number. A new session
+// is ordered by a quorum of the partition, which proves that the partition takes updates.
 func (r *Router) Session(ctx context.Context, partition uint16) (uint64, error) {
 	p, err := r.partition(partition)
 	if err != nil {
@@ -26,7 +26,7 @@ func (r *Router) Session(ctx context.Context, partition uint16) (uint64, error) 
 	return s.id, nil
 }
 
-// HasSession reports whether the client has a session in a partition, as far as it knows.
+// HasSession reports whether the client has a session in a partition, as far as the client knows.
 func (r *Router) HasSession(partition uint16) bool {
 	p, err := r.partition(partition)
 	return err == nil && p.session() != nil
@@ -44,8 +44,8 @@ func (r *Router) SessionOf(partition uint16) uint64 {
 	return 0
 }
 
-// Unproven returns the time since the last answered renewal of the session in a partition was sent, also if
-// the machine was asleep meanwhile: the session may have ended after the lease of the replicas.
+// Unproven returns the time since the last answered renewal of the session in a partition was sent, including
+// time for which the machine was asleep. If it exceeds the lease of the replicas, the session may have ended.
 func (r *Router) Unproven(partition uint16) time.Duration {
 	p, err := r.partition(partition)
 	if err != nil {
@@ -56,15 +56,15 @@ func (r *Router) Unproven(partition uint16) time.Duration {
 	return Elapsed(p.proven)
 }
 
-// Elapsed returns the time since a moment. The monotonic clock stands still while the machine sleeps, the
-// wall clock does not.
+// Elapsed returns the time since a moment, including sleep of the machine: it is the longer one of the times
+// by the monotonic clock, which stops during sleep, and by the wall clock.
 func Elapsed(since time.Time) time.Duration {
 	now := time.Now()
 	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
 }
 
 // Renew sends the held inodes to a partition, and returns once the partition has ordered the renewal. It
-// opens a session if there is none. ESTALE if the session has expired.
+// opens a session if there is none. It returns ESTALE if the session has expired.
 func (r *Router) Renew(ctx context.Context, partition uint16) error {
 	p, err := r.partition(partition)
 	if err != nil {
@@ -79,8 +79,8 @@ func (r *Router) Renew(ctx context.Context, partition uint16) error {
 	return r.Outcome(err)
 }
 
-// renewSessions renews the sessions of all partitions during a lifetime, independently: a partition that is
-// cut off does not delay the others. atOnce renews at the beginning, after a time without renewals.
+// renewSessions renews the sessions of all partitions during a lifetime, each on its own, so that an
+// unreachable partition does not delay the others. With atOnce it begins with a renewal.
 func (r *Router) renewSessions(life context.Context, atOnce bool) {
 	ticker := time.NewTicker(r.cfg.Renew)
 	defer ticker.Stop()
@@ -106,7 +106,7 @@ func (r *Router) keepAll(life context.Context) {
 	round.Wait()
 }
 
-// keep renews the session in p, or opens one if there is none and inodes are held. The next round repeats a
+// keep renews the session in p. If there is none and inodes are held, it opens one. The next round repeats a
 // failed renewal.
 func (p *partition) keep(ctx context.Context) {
 	s := p.session()
@@ -122,9 +122,9 @@ func (p *partition) keep(ctx context.Context) {
 	}
 }
 
-// renew sends the held inodes to p. ESTALE if the session is gone. If p refuses so many inodes, it still
-// holds those of the last accepted renewal, and keeps inodes that are unlinked since. The session continues,
-// and opens of other inodes fail until p accepts a renewal.
+// renew sends the held inodes to p. It returns ESTALE if the session has expired. If p refuses the number of
+// inodes, p continues to hold the inodes of the last accepted renewal, and does not reap inodes that are
+// unlinked since. The session continues, and opens of further inodes fail until p accepts a renewal.
 func (p *partition) renew(ctx context.Context, s *session) error {
 	began := time.Now()
 	var held []posix.Ino
@@ -137,7 +137,7 @@ func (p *partition) renew(ctx context.Context, s *session) error {
 	})
 	if err == nil && reply.Status == ask.Refused {
 		reason := string(reply.Result)
-		// A renewal without a vector extends the lease, and replaces nothing.
+		// A renewal without a vector only extends the lease.
 		reply, _, err = p.exchange(ctx, ordering, func() ask.Request {
 			return ask.Request{Kind: ask.RenewSession, Session: s.id, Horizon: s.horizon()}
 		})

@@ -6,17 +6,17 @@ import (
 	"github.com/globalfs/globalfs/internal/metrics"
 )
 
-// counts are the latencies of a partition's answers, retries included.
+// counts has the latencies of a partition's answers, including retries.
 type counts struct {
 	queries metrics.Durations
-	updates [4]metrics.Durations // by the number of partitions concerned: one to three, or more
+	updates [4]metrics.Durations // by the number of partitions of the update: 1, 2, 3, or more
 }
 
 func (c *counts) update(partitions int) *metrics.Durations {
 	return &c.updates[min(max(partitions, 1), len(c.updates))-1]
 }
 
-// Metrics reports the latencies of the partitions' answers, for the mount of that name.
+// Metrics reports the latencies of the partitions' answers, labelled with the name of a mount.
 func (r *Router) Metrics(report metrics.Report, mount string) {
 	for _, p := range r.partitions.All() {
 		id := strconv.Itoa(int(p.id))

@@ -14,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// partition is one partition with the client's session in it.
+// partition is one partition, and the client's session in it.
 type partition struct {
 	id       uint16
 	path     string
@@ -57,7 +57,7 @@ func (p *partition) setSession(s *session) {
 	p.current = s
 }
 
-// renewedAt records that a renewal was answered that was sent at a time.
+// renewedAt records that a renewal which was sent at a time was answered.
 func (p *partition) renewedAt(sent time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,8 +103,8 @@ func (p *partition) open(ctx context.Context) (*session, error) {
 	return s, err
 }
 
-// openNew opens a new session in p. It never reopens a session whose opening got no answer and that has ended
-// meanwhile.
+// openNew opens a new session in p. A session whose opening got no answer is never used again, because it may
+// have been opened and ended since.
 func (p *partition) openNew(ctx context.Context) (*session, error) {
 	for {
 		s, began := newSession(), time.Now()
@@ -125,7 +125,7 @@ func (p *partition) openNew(ctx context.Context) (*session, error) {
 	}
 }
 
-// refused logs a reply that only a replica of another version returns.
+// refused logs a reply that only a replica of another version returns, and returns the error.
 func (p *partition) refused(reply *ask.Reply) error {
 	p.net.notices.Rarely("refused", "a replica refuses a request: client and servers are probably of different versions",
 		"partition", p.id, "status", reply.Status, "reason", string(reply.Result))

@@ -14,12 +14,12 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// durable is the client's knowledge of the disks of one partition's replicas.
+// durable is the client's knowledge of the state on the disks of one partition's replicas.
 type durable struct {
 	mu      sync.Mutex
-	written ask.Seen // GUARDED_BY mu; the answers to all updates of this client
-	onDisk  ask.Seen // GUARDED_BY mu; a majority of the replicas has this on disk
-	lost    uint64   // GUARDED_BY mu; possible losses of updates of this client
+	written ask.Seen // the answers to all updates of this client are at or before it
+	onDisk  ask.Seen // a majority of the replicas has the state up to it on disk
+	lost    uint64   // number of possible losses of updates of this client
 }
 
 // wrote records the answer to an update.
@@ -30,8 +30,8 @@ func (d *durable) wrote(seen ask.Seen) {
 	d.written = d.written.Merge(seen.Claim())
 }
 
-// note records a state of the partition. If the written updates belong to a history that has ended and were
-// not on disk, they may be lost. d.mu is held.
+// note records the present state of the partition. If it is of a new history, updates of the old one that
+// were not on disk may be lost. The caller holds d.mu.
 func (d *durable) note(now ask.Seen) {
 	if d.written.IsPast(now) {
 		if !d.onDisk.Covers(d.written) {
@@ -41,8 +41,8 @@ func (d *durable) note(now ask.Seen) {
 	}
 }
 
-// target returns the state that must be on disk: the written updates, and seen. ok is false if all of it is
-// on disk.
+// target returns the state that must be on disk: the updates of this client, and seen. ok is false if all of
+// it is on disk.
 func (d *durable) target(seen ask.Seen) (target ask.Seen, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -50,15 +50,16 @@ func (d *durable) target(seen ask.Seen) (target ask.Seen, ok bool) {
 	return target, !target.IsZero() && !(d.onDisk.History == target.History && d.onDisk.Count >= target.Count)
 }
 
-// confirm records that a majority has target on disk. What it has of an earlier history counts no more.
+// confirm records that a majority has target on disk. State on disk of an earlier history does not count any
+// more.
 func (d *durable) confirm(target ask.Seen) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.onDisk = d.onDisk.Merge(ask.Seen{History: target.History, Count: target.Count, Known: target.Count})
 }
 
-// forget records that the partition does not have target. Updates of a later history stay, and a known loss
-// counts once.
+// forget records that the partition does not contain target. Updates of a later history remain, and a known
+// loss counts once.
 func (d *durable) forget(target ask.Seen) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -96,8 +97,8 @@ func (r *Router) Losses() (n uint64) {
 	return n
 }
 
-// OnDisk records that a majority of the replicas of a partition has on disk everything up to a place of a
-// history: the answer to an update says so.
+// OnDisk records that a majority of the replicas of a partition has everything up to a place of a history on
+// disk, because the answer to an update said so.
 func OnDisk(r *Router, partition uint16, history, place uint64) {
 	if p, err := r.partition(partition); err == nil {
 		p.durable.confirm(ask.Seen{History: history, Count: place})
@@ -105,8 +106,8 @@ func OnDisk(r *Router, partition uint16, history, place uint64) {
 }
 
 // Persist returns once a majority of the replicas of each partition has on disk all answered updates of this
-// client, and what the client had seen of some partitions. EIO if a partition does not have them any
-// more. It asks only for what is not known to be on disk.
+// client, and for some partitions also the states in seen. It returns EIO if a partition has lost a part of
+// them. It asks only for state that is not known to be on disk.
 func (r *Router) Persist(ctx context.Context, seen map[uint16]ask.Seen) error {
 	var missing []func(ctx context.Context) error
 	for _, p := range r.partitions.All() {
@@ -154,8 +155,8 @@ func (p *partition) persist(ctx context.Context, target ask.Seen) error {
 	}
 }
 
-// persistAt asks each replica that is not in onDisk yet, and adds those that have target on disk. It returns
-// as soon as onDisk has a majority of the current replicas.
+// persistAt asks each replica of p that is not in onDisk, and adds to onDisk those that have target on disk.
+// It returns true as soon as onDisk has a majority of the present replicas.
 func (p *partition) persistAt(ctx context.Context, target ask.Seen, onDisk map[multicast.ProcessID]bool, patience time.Duration) (bool, error) {
 	all := p.replicas.Load().all
 	asking, cancel := context.WithCancel(ctx)
@@ -190,8 +191,8 @@ func (p *partition) persistAt(ctx context.Context, target ask.Seen, onDisk map[m
 
 // persisted is the answer of a replica to a request of kind ask.Persist.
 type persisted struct {
-	at   multicast.ProcessID // it has everything on disk; 0: it did not confirm that
-	lost bool                // the partition does not have everything
+	at   multicast.ProcessID // the replica that has target on disk; 0: it did not confirm that
+	lost bool                // the partition does not contain target
 }
 
 func (p *partition) askPersist(ctx context.Context, replica topology.Replica, target ask.Seen, patience time.Duration) persisted {

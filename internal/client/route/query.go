@@ -66,7 +66,7 @@ func (p *partition) answer(reply *ask.Reply, op meta.Op, named []posix.Ino) (Ans
 	}
 	p.net.tickets.learnFrom(reply, op, named, &result)
 	if result.Code == posix.ESTALE && len(named) == 1 {
-		p.net.tickets.forget(named[0]) // it is gone, or its ticket is too old
+		p.net.tickets.forget(named[0]) // the inode does not exist, or its ticket is too old
 	}
 	a.Result = result
 	return a, result.Code.Err()

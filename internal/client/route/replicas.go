@@ -11,40 +11,42 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// Times for which a failed or overloaded replica is asked last.
+// Times for which a replica that failed, or was overloaded, is asked last.
 const (
 	avoidFailed     = 10 * time.Second
 	avoidOverloaded = time.Second
 )
 
-// class is the requirement of a request on its replica.
+// class is the kind of a request, which determines the choice of the replica.
 type class int
 
 const (
-	reading  class = iota // it is as new as the client
-	ordering              // a quorum answers it
-	watching              // it tells changes, or the end of a lock, later
+	reading  class = iota // the replica itself answers
+	ordering              // the replica needs a quorum for the answer
+	watching              // the replica answers later, after a change or the end of a lock
 	classes
 )
 
-// replicas are the replicas of a partition in the order of requests. A replica without a reachable quorum
-// still answers reads: while a network is cut, reads must not go to the far side because of failed updates.
+// replicas are the replicas of a partition in the order of requests. The order differs between the classes of
+// requests: a replica without a reachable quorum still answers reads, so during a cut of the network failed
+// updates must not send reads to the distant side.
 //
-// An update that goes to the leader needs fewer messages than one that goes to another replica, and the same
-// number of steps. So updates go to the leader if no other replica is nearer.
+// An update at the leader needs fewer messages than one at another replica, and the same number of steps. So
+// updates go to the leader if no other replica is nearer.
 type replicas struct {
 	from       topology.Region    // of the client
 	all        []topology.Replica // the nearest first
-	near       int                // so many replicas are as near as the nearest
+	near       int                // number of replicas that are as near as the nearest one
 	quorumTrip time.Duration      // estimated from the regions
 
 	mu     sync.Mutex
-	leader int                  // GUARDED_BY mu; the probable leader, by its place in all; -1: unknown
-	avoid  [classes][]time.Time // GUARDED_BY mu; each replica is asked last until this time
+	leader int                  // index in all of the probable leader; -1: unknown
+	avoid  [classes][]time.Time // by class and replica: the replica is asked last until this time
 }
 
 // newReplicas orders replicas by distance. Replicas at the same distance are in random order, so that the
-// reads of the clients of a region spread over its replicas. The first replica of a partition leads at first.
+// reads of a region's clients spread over its replicas. At first, the first replica of the partition counts
+// as the leader.
 func newReplicas(from topology.Region, all []topology.Replica) *replicas {
 	mixed := slices.Clone(all)
 	rand.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
@@ -62,14 +64,15 @@ func newReplicas(from topology.Region, all []topology.Replica) *replicas {
 	return r
 }
 
-// leads records the index of the leader in r.all; -1: the leader is not among the nearest replicas.
+// leads records the leader by its index in r.all; -1: the leader is not among the nearest replicas.
 func (r *replicas) leads(i int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.leader = i
 }
 
-// candidates returns the nearest replicas, the probable leader first; none if there is no choice.
+// candidates returns the replicas that may be asked for the leader: the nearest ones, the probable leader
+// first. It returns none if there is no choice.
 func (r *replicas) candidates() []int {
 	if r.near < 2 {
 		return nil
@@ -79,8 +82,8 @@ func (r *replicas) candidates() []int {
 	return r.leaderFirst()[:r.near]
 }
 
-// leaderFirst returns the indexes of all replicas: the leader first if no other one is nearer, then the
-// nearest.
+// leaderFirst returns the indexes of all replicas: the leader first if no other one is nearer, and then by
+// distance.
 func (r *replicas) leaderFirst() []int {
 	order := make([]int, 0, len(r.all))
 	if 0 <= r.leader && r.leader < r.near {
@@ -94,8 +97,8 @@ func (r *replicas) leaderFirst() []int {
 	return order
 }
 
-// order returns indexes of replicas: the nearest first, or for updates their leader, those to avoid last, and
-// among these the one with the earliest failure first.
+// order returns the indexes of the replicas in the order in which to ask them: by distance, or for updates
+// leaderFirst. Replicas to avoid are last, the one with the earliest end first.
 func (r *replicas) order(c class) []int {
 	now := time.Now()
 	r.mu.Lock()
@@ -118,15 +121,15 @@ func (r *replicas) order(c class) []int {
 	return order
 }
 
-// answered restores the place of replica i in the order.
+// answered ends the time for which replica i is avoided.
 func (r *replicas) answered(i int, c class) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.avoid[c][i] = time.Time{}
 }
 
-// failed puts replica i last for a while: for requests of this class if it was slow or overloaded, for all if
-// it cannot be reached.
+// failed makes replica i the last one for a while: for requests of this class if it was slow or overloaded,
+// for all classes if it is unreachable.
 func (r *replicas) failed(i int, c class, why error) {
 	while := avoidFailed
 	if why == nil {
@@ -143,7 +146,7 @@ func (r *replicas) failed(i int, c class, why error) {
 	}
 }
 
-// avoidServer puts the replicas on a server last for a while, for all requests.
+// avoidServer makes the replicas on a server the last ones for a while, for all requests.
 func (r *replicas) avoidServer(server string) {
 	for i := range r.all {
 		if r.all[i].Server == server {
@@ -152,8 +155,8 @@ func (r *replicas) avoidServer(server string) {
 	}
 }
 
-// avoidServer puts the replicas on a server that hangs last for a while, in all partitions: otherwise each
-// partition would wait for the server.
+// avoidServer makes the replicas on a server that hangs the last ones for a while, in all partitions.
+// Otherwise each partition would wait for the server.
 func avoidServer(partitions []*partition, server string) {
 	for _, p := range partitions {
 		p.replicas.Load().avoidServer(server)

@@ -13,32 +13,33 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Caller calls processes: a transport's endpoint. Neither side changes the request or the reply afterwards.
+// Caller makes calls to processes, as the endpoint of a transport does. Neither side changes the request or
+// the reply afterwards.
 type Caller interface {
 	Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error)
 }
 
 // Config of a Router. All fields but the bools and Executed must be set.
 type Config struct {
-	Cluster      *topology.Cluster // as it is now: see SetCluster
+	Cluster      *topology.Cluster // the present cluster; SetCluster replaces it
 	Region       topology.Region   // the client's region: the router asks the nearest replicas first
 	Caller       Caller
 	Linearizable bool          // all queries are fresh (C3)
-	Timeout      time.Duration // of one call, with Hard: see C6
+	Timeout      time.Duration // time limit of one call; with Hard see C6
 	Hard         bool          // calls wait until the replicas answer, however long that takes (C6)
-	Renew        time.Duration // between renewals of sessions: well below the lease of the replicas
+	Renew        time.Duration // interval of the renewals of sessions: well below the lease of the replicas
 	Notices      *notice.Log
-	Executed     Executed // nil: no caller
+	Executed     Executed // nil: updates are not reported
 }
 
 // Router sends the commands of one client. All its methods may be called concurrently. It owns one goroutine,
 // which renews sessions.
 type Router struct {
 	cfg        Config
-	cluster    atomic.Pointer[topology.Cluster] // the newest
+	cluster    atomic.Pointer[topology.Cluster] // the newest description
 	partitions ByPartition[*partition]
 	outdated   chan struct{} // capacity 1: see Outdated
-	learned    signal        // of more partitions
+	learned    signal        // raised when partitions were added
 	net        *exchanger
 	hints      hints
 
@@ -52,8 +53,8 @@ type lifetime struct {
 	end context.CancelFunc
 }
 
-// New makes a router, which continues the sessions of a state; nil: it begins anew. It sends nothing before
-// the first command, unless there are sessions.
+// New returns a router. If from is not nil, the router continues its sessions. It sends nothing before the
+// first command, unless it has sessions.
 func New(cfg Config, from *State) (*Router, error) {
 	r := &Router{cfg: cfg, net: &exchanger{caller: cfg.Caller, notices: cfg.Notices, tickets: newTickets(maxYoung)}, hints: newHints(), outdated: make(chan struct{}, 1)}
 	r.net.hangs = func(server string) { avoidServer(r.partitions.All(), server) }
@@ -78,7 +79,7 @@ func (r *Router) begin(parent context.Context) *lifetime {
 	return l
 }
 
-// life returns the present, or last, lifetime.
+// life returns the present lifetime, or the last one.
 func (r *Router) life() context.Context { return r.lives.Load() }
 
 // Go runs f in the background. Suspend and Close end its context and wait for it.
@@ -87,8 +88,8 @@ func (r *Router) Go(f func(life context.Context)) {
 	r.running.Go(func() { f(life) })
 }
 
-// Suspend stops the router without ending its sessions. It sends nothing afterwards: calls fail with EIO,
-// until Resume. No call should be running: the outcome of an abandoned update is not known.
+// Suspend stops the router without ending its sessions. From then on it sends nothing, and calls fail with
+// EIO, until Resume. No call should be running, because the outcome of an abandoned update is unknown.
 func (r *Router) Suspend() {
 	r.net.suspended.Store(true)
 	r.lives.Load().end()
@@ -109,7 +110,7 @@ func (r *Router) Resume() {
 	r.start(true)
 }
 
-// Close ends the sessions, within ctx, unless the router is suspended. No other call may be running or begin.
+// Close ends the sessions, within ctx, unless the router is suspended. No call may run, or begin later.
 func (r *Router) Close(ctx context.Context) {
 	if r.life().Err() != nil {
 		return
@@ -127,7 +128,8 @@ func (r *Router) Close(ctx context.Context) {
 	all.Wait()
 }
 
-// Operation bounds an operation that consists of several calls as if it were one (C6).
+// Operation returns the context of an operation of several calls, which together are bounded like one call
+// (C6).
 func (r *Router) Operation(ctx context.Context) (context.Context, context.CancelFunc) {
 	if r.cfg.Hard {
 		return context.WithCancel(ctx)
@@ -135,12 +137,12 @@ func (r *Router) Operation(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeout(ctx, r.cfg.Timeout)
 }
 
-// ErrAbandoned as the cause of a context's end means that no caller waits for the outcome any more: an update
-// that was multicast ends at once, too.
+// ErrAbandoned, as the cause of the end of a context, means that no caller waits for the outcome any more. It
+// also ends the wait for an update that was multicast.
 var ErrAbandoned = errors.New("nobody waits for the outcome")
 
-// outcomeTime returns the context of the wait for the outcome of an update that was begun in ctx. Only the
-// deadline of ctx counts; if ctx has none, its end counts after one timeout (C6).
+// outcomeTime returns the context in which to wait for the outcome of an update that was begun in ctx. Only
+// the deadline of ctx counts. If ctx has none, the wait ends one timeout after the end of ctx (C6).
 func (r *Router) outcomeTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	var waiting context.Context
 	var end context.CancelFunc

@@ -13,8 +13,8 @@ import (
 // maxLocations bounds the number of inodes with a remembered partition.
 const maxLocations = 1 << 16
 
-// hints are the partitions of inodes that are, or were believed to be, away from their home. Every hint may
-// be wrong: the partitions then redirect the command.
+// hints are the partitions of inodes that are or were away from their home. Each hint may be out of date: the
+// partitions then redirect the command.
 type hints struct {
 	*recent.Map[posix.Ino, uint16]
 }
@@ -23,21 +23,21 @@ func newHints() hints { return hints{recent.New[posix.Ino, uint16](maxLocations)
 
 // Learn remembers that an inode is in a partition.
 func (r *Router) Learn(ino posix.Ino, partition uint16) {
-	// For an inode at home a hint is needed only to replace a wrong one.
+	// For an inode at its home a hint is needed only to replace a wrong one.
 	if _, known := r.hints.Get(ino); known || partition != ino.Partition() {
 		r.hints.Put(ino, partition)
 	}
 }
 
-// Suggest is Learn from indirect information: it counts only if there is no hint.
+// Suggest is Learn from indirect information, which does not replace a known hint.
 func (r *Router) Suggest(ino posix.Ino, partition uint16) {
 	if _, known := r.hints.Get(ino); !known {
 		r.Learn(ino, partition)
 	}
 }
 
-// At returns the partition of an inode by the client's knowledge: ESTALE if the cluster has no such
-// partition.
+// At returns the partition of an inode, as far as the client knows. It returns ESTALE if the cluster does not
+// have that partition.
 func (r *Router) At(ino posix.Ino) (uint16, error) {
 	id, known := r.hints.Get(ino)
 	if !known {
@@ -47,7 +47,7 @@ func (r *Router) At(ino posix.Ino) (uint16, error) {
 	return id, err
 }
 
-// partition returns a partition by its number: ESTALE if the cluster has none.
+// partition returns a partition by its number. It returns ESTALE if the cluster does not have it.
 func (r *Router) partition(id uint16) (*partition, error) {
 	if int(id) < len(r.partitions.All()) {
 		return r.partitions.All()[id], nil
@@ -55,32 +55,33 @@ func (r *Router) partition(id uint16) (*partition, error) {
 	return nil, posix.ESTALE
 }
 
-// home returns the partition that made an inode and knows the sessions that hold it.
+// home returns the home of an inode, which knows the sessions that hold the inode.
 func (r *Router) home(ino posix.Ino) (*partition, error) { return r.partition(ino.Partition()) }
 
-// MaxGone bounds the repeated searches for an inode that is not in its expected partition: the inode is
-// moving.
+// MaxGone bounds the number of repeated searches for an inode that was not in its expected partition, because
+// it is being moved.
 const MaxGone = 5
 
-// Pauses of a Backoff. The actual pause is between half of the value and all of it.
+// Pauses of a Backoff. The actual pause is random, between half of the value and the value.
 const (
 	firstRetry = 10 * time.Millisecond
 	maxRetry   = time.Second
 )
 
-// Backoff paces the tries of a command to an inode that another command is changing. The zero value is ready.
+// Backoff paces the attempts of a command whose inode another command is changing. The zero value is ready
+// for use.
 type Backoff struct {
 	wait time.Duration // the last pause
 }
 
-// Rest pauses, each time longer, at most for maxRetry. It returns the error of ctx if ctx ends first.
+// Rest pauses, each time longer, at most for maxRetry. It returns the error of ctx if ctx ends before.
 func (b *Backoff) Rest(ctx context.Context) error {
 	b.wait = min(max(2*b.wait, firstRetry), maxRetry)
 	return pause.Between(ctx, b.wait/2, b.wait)
 }
 
-// search tries a command at the partition of a target. If the target is an inode, it continues until it has
-// found the inode's partition.
+// search tries a command at the partition of a target. If the target is an inode, it follows redirections
+// until it has found the partition of the inode.
 func (r *Router) search(ctx context.Context, to Target, try func(p *partition) (Answer, error)) (Answer, error) {
 	if to.ino == 0 {
 		p, err := r.partition(to.partition)
@@ -110,17 +111,17 @@ func (r *Router) search(ctx context.Context, to Target, try func(p *partition) (
 	}
 }
 
-// search is the path of one command to the partition of an inode.
+// search is the search of one command for the partition of an inode.
 type search struct {
 	router *Router
 	ino    posix.Ino
-	p      *partition // to ask now
-	gone   int        // misses: the inode was not in its expected partition
+	p      *partition // the partition to ask next
+	gone   int        // number of partitions that did not have the inode
 	pace   Backoff
 }
 
-// goesOn evaluates the answer of s.p, and reports whether to try again at the new s.p. If not, the error is
-// that of the command.
+// goesOn evaluates the answer of s.p. It returns true if the command must be tried again at the new s.p.
+// Otherwise the error is that of the command.
 func (s *search) goesOn(ctx context.Context, a *Answer, err error) (bool, error) {
 	switch {
 	case err == nil:
@@ -143,7 +144,7 @@ func (s *search) goesOn(ctx context.Context, a *Answer, err error) (bool, error)
 	return false, err
 }
 
-// turn sets the partition of the next try.
+// turn sets the partition to ask next.
 func (s *search) turn(to uint16) (again bool, err error) {
 	s.router.Learn(s.ino, to)
 	s.p, err = s.router.partition(to)

@@ -9,18 +9,18 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 )
 
-// session numbers the updates of this client to one partition.
+// session has the numbers of this client's updates and blocks in one partition.
 type session struct {
 	id uint64 // below 2^48, not 0
 
 	mu    sync.Mutex
-	last  uint64              // GUARDED_BY mu; the number given last
-	done  uint64              // GUARDED_BY mu; all updates up to this number have ended
-	ended map[uint64]struct{} // GUARDED_BY mu; numbers above done that have ended
+	last  uint64              // number of the newest update
+	done  uint64              // all updates up to this number have ended
+	ended map[uint64]struct{} // numbers above done of updates that have ended
 	moved chan struct{}       // GUARDED_BY mu; closed when done grows; nil: no waiters
 
-	lastBlock uint64         // GUARDED_BY mu; the counter of a block given last
-	undecided map[uint64]int // GUARDED_BY mu; block counters of writes that have not ended, with the number of these
+	lastBlock uint64         // counter of the newest block
+	undecided map[uint64]int // counters of blocks whose writes have not ended, with the number of these writes
 }
 
 // newSession makes a session with a random id of 48 bits. Two clients of a partition are not expected to
@@ -59,8 +59,8 @@ func (s *session) begin(ctx context.Context) (uint64, error) {
 	}
 }
 
-// finish declares that the outcome of update seq is known, or not needed any more. Once a later update
-// reports that to the replicas, update seq will never be executed if it was not executed before.
+// finish declares that the outcome of update seq is known, or not needed. A later update reports that to the
+// replicas. From then on, seq is never executed if it was not executed before.
 func (s *session) finish(seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,12 +79,13 @@ func (s *session) finish(seq uint64) {
 	}
 }
 
-// guessBits is the number of random bits in a block's counter. Storage servers give a block to every client
-// that knows its id, and the session is not secret: every user that may read one file of this client sees it.
+// guessBits is the number of random bits in the counter of a block. Storage servers return a block to every
+// client that knows its id, and the session in the id is not secret: every user who may read a file of this
+// client knows it.
 const guessBits = 24
 
-// numberBlocks returns the first of count counters for the blocks of a new write, which cannot be predicted.
-// They are undecided until decided.
+// numberBlocks returns the first of count successive counters for the blocks of a new write. It cannot be
+// predicted. The blocks are undecided until decided is called.
 func (s *session) numberBlocks(count int) (first uint64) {
 	var guess [4]byte
 	rand.Read(guess[:]) // never fails
@@ -96,8 +97,8 @@ func (s *session) numberBlocks(count int) (first uint64) {
 	return first
 }
 
-// decided declares that no caller waits any more for the write that names the blocks from first on. Its
-// outcome need not be known: after a renewal with the new horizon it has no effect.
+// decided declares that no caller waits any more for the write that names the blocks from first on. The
+// outcome of the write may be unknown: after the next renewal, which has the new horizon, it has no effect.
 func (s *session) decided(first uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +107,7 @@ func (s *session) decided(first uint64) {
 	}
 }
 
-// keep makes the block with a counter, which is undecided, undecided once more.
+// keep adds one more write to an undecided block.
 func (s *session) keep(counter uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

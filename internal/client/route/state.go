@@ -19,18 +19,18 @@ type State struct {
 	Tickets    string           // the result of Tickets
 }
 
-// PartitionState is the part of a State about one partition.
+// PartitionState is the part of a State for one partition.
 type PartitionState struct {
 	ID      uint16            `json:"id"`
 	Session *SessionState     `json:"session,omitempty"`
 	Held    map[posix.Ino]int `json:"held,omitempty"` // the number of holds of each inode
 }
 
-// SessionState is the last numbers of a session.
+// SessionState has the newest numbers of a session.
 type SessionState struct {
 	ID     uint64 `json:"id"`
-	Last   uint64 `json:"last"`   // the number of the last update
-	Blocks uint64 `json:"blocks"` // the counter of the last block
+	Last   uint64 `json:"last"`   // number of the newest update
+	Blocks uint64 `json:"blocks"` // counter of the newest block
 	// Undecided are the counters of blocks that writes name which are to be sent again: KeepBlock was called
 	// for each.
 	Undecided []uint64 `json:"-"`
@@ -39,7 +39,7 @@ type SessionState struct {
 // maxNumber bounds the numbers of updates and blocks in a state. No session reaches it.
 const maxNumber = 1 << 62
 
-// Validate returns an error with the value that is out of range.
+// Validate returns an error that names the value that is out of range.
 func (s *PartitionState) Validate() error {
 	if len(s.Held) > ask.MaxHeld {
 		return fmt.Errorf("%d open inodes: at most %d", len(s.Held), ask.MaxHeld)
@@ -88,7 +88,7 @@ func (s *session) state() *SessionState {
 	return &SessionState{ID: s.id, Last: s.last, Blocks: s.lastBlock}
 }
 
-// adopt continues from a state; nil: there is none.
+// adopt continues the sessions of a state; nil: there are none.
 func (r *Router) adopt(s *State) error {
 	if s == nil {
 		return nil
@@ -101,7 +101,7 @@ func (r *Router) adopt(s *State) error {
 		return fmt.Errorf("client: the state to resume: %w", err)
 	}
 	r.Observe(seen)
-	for _, p := range r.partitions.All() { // the other router may have written any of it
+	for _, p := range r.partitions.All() { // the other router may have written to any of them
 		p.durable.wrote(r.net.clock.of(p.id))
 	}
 	for i := range s.Partitions {
@@ -115,7 +115,8 @@ func (r *Router) adopt(s *State) error {
 	return nil
 }
 
-// adopt continues from a state. running means that the client of the state may have continued, too.
+// adopt continues the session of a state. running means that the client of the state may have used it
+// afterwards.
 func (p *partition) adopt(s *PartitionState, running bool) {
 	if s.Held != nil {
 		p.held = maps.Clone(s.Held)
@@ -132,18 +133,20 @@ func (p *partition) adopt(s *PartitionState, running bool) {
 	}
 }
 
-// session makes a session that continues. Updates that had not ended will never be executed.
+// session returns the session that continues. Updates that had not ended are never executed.
 func (s *SessionState) session() *session {
 	return &session{
 		id: s.ID, last: s.Last, done: s.Last, ended: map[uint64]struct{}{}, lastBlock: s.Blocks, undecided: map[uint64]int{},
 	}
 }
 
-// skipped is far more numbers of updates and blocks than may have been used since the state.
+// skipped is an upper bound, by far, of the numbers of updates and blocks that were used since the state was
+// made.
 const skipped = 1 << 32
 
-// skip skips all numbers that another client may have used for this session. Updates that it began and did
-// not end are never executed once the replicas have the new numbers, and its blocks are garbage.
+// skip skips all numbers that another client may have used in this session since its state was made. The
+// updates that it had not finished are never executed once the replicas have the new numbers, and their
+// blocks are garbage.
 func (s *session) skip() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,29 +17,29 @@ import (
 // replica). Replicas give the tickets with the answers that name the inodes. Other clients get no tickets,
 // and show none.
 //
-// The kernel does not tell when it forgets an inode exactly, so tickets are kept in two generations: a used
-// or new ticket goes to the young one, and a full young generation replaces the old one. Renewals use the
-// tickets of all open inodes. After the loss of a ticket a replica answers ESTALE, and the client drops the
-// ticket. For a path the kernel then looks up all names again. The client asks a replica for a name without a
-// ticket, also if it remembers the name, and so gets new tickets.
+// The kernel does not tell exactly when it forgets an inode. So tickets are kept in two generations: a new or
+// used ticket is put into the young one, and a full young generation replaces the old one. Renewals use the
+// tickets of all open inodes. Without a ticket a replica answers ESTALE, and the client forgets the ticket.
+// For a path, the kernel then looks up all names again. The client sends such a lookup to a replica even if
+// it remembers the name, and so gets a new ticket.
 
 // maxYoung is the maximum number of tickets of the young generation.
 const maxYoung = 1 << 18
 
 // tickets are the tickets of a client.
 type tickets struct {
-	limit int // of young
+	limit int // maximum number of young tickets
 
 	mu         sync.Mutex
 	young, old map[posix.Ino]posix.Ticket        // GUARDED_BY mu
-	plain      map[multicast.ProcessID]time.Time // GUARDED_BY mu; until when a replica counts as of an older version
+	plain      map[multicast.ProcessID]time.Time // time until which a replica counts as one of a version before tickets
 }
 
 func newTickets(limit int) *tickets {
 	return &tickets{limit: limit, young: map[posix.Ino]posix.Ticket{}, plain: map[multicast.ProcessID]time.Time{}}
 }
 
-// get returns the ticket of an inode, or the zero ticket. It requires t.mu.
+// get returns the ticket of an inode, or the zero ticket. The caller holds t.mu.
 func (t *tickets) get(ino posix.Ino) posix.Ticket {
 	ticket, ok := t.young[ino]
 	if ok {
@@ -51,7 +51,7 @@ func (t *tickets) get(ino posix.Ino) posix.Ticket {
 	return ticket
 }
 
-// put keeps a ticket. It requires t.mu.
+// put stores a ticket. The caller holds t.mu.
 func (t *tickets) put(ino posix.Ino, ticket posix.Ticket) {
 	if ticket == (posix.Ticket{}) || ino == 0 {
 		return
@@ -84,7 +84,8 @@ func (t *tickets) forget(ino posix.Ino) {
 	delete(t.old, ino)
 }
 
-// ShowsTicket reports whether the client can name an inode in a request: it has a ticket, or needs none.
+// ShowsTicket reports whether the client can name an inode in a request: it has a ticket for it, or needs
+// none.
 func (r *Router) ShowsTicket(ino posix.Ino) bool {
 	t := r.net.tickets
 	t.mu.Lock()
@@ -92,7 +93,8 @@ func (r *Router) ShowsTicket(ino posix.Ino) bool {
 	return len(t.young)+len(t.old) == 0 || !meta.NeedsTicket(ino) || t.get(ino) != (posix.Ticket{})
 }
 
-// learn keeps the tickets of a reply: those of told, and perhaps those of named.
+// learn stores the tickets of a reply: those of the inodes in told, and those of named if the reply renews
+// them.
 func (t *tickets) learn(given []posix.Ticket, told, named []posix.Ino) {
 	if len(given) == 0 || len(given) != len(told) && len(given) != len(told)+len(named) {
 		return
@@ -115,11 +117,11 @@ func (t *tickets) learnFrom(reply *ask.Reply, op meta.Op, named []posix.Ino, res
 	}
 }
 
-// plainFor is the time for which a replica of a version before tickets gets requests without tickets. It may
-// be upgraded meanwhile.
+// plainFor is the time for which a replica of a version before tickets gets requests without tickets. Then it
+// is tried again, because it may have been upgraded.
 const plainFor = 10 * time.Second
 
-// isPlain reports whether a replica is of a version before tickets, as far as the client knows.
+// isPlain reports whether a replica has a version before tickets, as far as the client knows.
 func (t *tickets) isPlain(p multicast.ProcessID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,7 +129,7 @@ func (t *tickets) isPlain(p multicast.ProcessID) bool {
 	return ok && time.Now().Before(until)
 }
 
-// setPlain records whether a replica is of a version before tickets.
+// setPlain records whether a replica has a version before tickets.
 func (t *tickets) setPlain(p multicast.ProcessID, plain bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,8 +140,8 @@ func (t *tickets) setPlain(p multicast.ProcessID, plain bool) {
 	}
 }
 
-// maxSaved bounds the tickets in a State of a router that runs on, except those of held inodes: such a State
-// is made several times a second.
+// maxSaved bounds the tickets in a State of a running router, except those of held inodes, because such a
+// State is made several times a second.
 const maxSaved = 1 << 12
 
 // savedBytes is the size of a ticket with the number of its inode.
@@ -182,7 +184,7 @@ type saved struct {
 	ticket posix.Ticket
 }
 
-// parseTickets reads tickets that save has written.
+// parseTickets decodes the output of save.
 func parseTickets(text string) (all []saved, err error) {
 	b, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(b)%savedBytes != 0 {
@@ -194,7 +196,7 @@ func parseTickets(text string) (all []saved, err error) {
 	return all, nil
 }
 
-// adopt keeps the tickets of a State.
+// adopt stores the tickets of a State.
 func (t *tickets) adopt(text string) error {
 	all, err := parseTickets(text)
 	if err != nil {

@@ -22,12 +22,12 @@ func (r *Router) Update(ctx context.Context, cmd *meta.Command, to Target) (Answ
 }
 
 // Build makes the command of an update. at is the partition in which the client expects the inode of the
-// command. session is the number of the only session under which the command is valid (Target.Under); 0: each
-// session of the client will do.
+// command. session is the number of the only session under which the command is valid (Target.Under); 0: any
+// session.
 type Build func(at uint16) (cmd *meta.Command, session uint64, err error)
 
-// UpdateBuilt is Update for a command that depends on the partition of its inode. build makes the command
-// again for each try. UpdateBuilt returns an error of build unchanged.
+// UpdateBuilt is Update of a command that depends on the partition of its inode. It calls build for each
+// attempt, and returns errors of build unchanged.
 func (r *Router) UpdateBuilt(ctx context.Context, ino posix.Ino, build Build) (Answer, error) {
 	ctx, cancel := r.Operation(ctx)
 	defer cancel()
@@ -90,8 +90,8 @@ func (r *Router) update(ctx context.Context, p *partition, cmd *meta.Command, to
 	}
 }
 
-// patience returns the time after which a replica is to abandon an update that waits for other partitions:
-// early enough for the reply to arrive before ctx ends. 0: ctx has no deadline.
+// patience returns the time after which a replica must abandon an update that waits for other partitions, so
+// that its reply arrives before ctx ends. 0: ctx has no deadline.
 func patience(ctx context.Context) time.Duration {
 	deadline, bounded := ctx.Deadline()
 	if !bounded {
@@ -102,7 +102,7 @@ func patience(ctx context.Context) time.Duration {
 }
 
 // windowBytes bounds the commands of a client that are under way in a partition, in bytes. With more, answers
-// would take so long that the client would also ask other replicas, and the partition would order every
+// would take so long that the client would also ask other replicas, and the partition would order each
 // command several times.
 const windowBytes = 4 << 20
 
@@ -121,8 +121,9 @@ func (p *partition) multicastNext(ctx, waiting context.Context, s *session, part
 	return p.multicast(waiting, s, seq, parties, cmd)
 }
 
-// multicast sends an update under a number of s until it is answered. From here on only the deadline of the
-// operation counts, not its context (C6): an update that was sent once may be executed.
+// multicast sends an update with a number of s until it is answered. From here on only the deadline of the
+// operation counts, and not the end of its context (C6), because an update that was sent once may be
+// executed.
 func (p *partition) multicast(ctx context.Context, s *session, seq uint64, parties []uint16, cmd *encoded) (ask.Reply, bool, error) {
 	defer s.finish(seq)
 	began := time.Now()

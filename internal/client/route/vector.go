@@ -12,11 +12,12 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// vectorClock holds the entries that the client has seen, with the proofs that replicas have given.
+// vectorClock has the entries of partitions that the client has seen, with the proofs by which replicas have
+// confirmed them.
 //
 // A claim is an entry without a proof that replicas accept: the keys of the servers have changed, or another
-// client has forged it. Only the partition of a claim can verify the claim. So the client shows the claim
-// only to that partition; its answer carries a proof. Other partitions see the proof, never the claim.
+// client has forged the entry. Only the partition of a claim can verify it. So the client sends the claim to
+// that partition only, whose answer has a proof. Other partitions get the proof, and never the claim.
 type vectorClock struct {
 	mu     sync.Mutex
 	seen   ask.Vector          // GUARDED_BY mu; the merged entries of proofs and claims
@@ -24,7 +25,7 @@ type vectorClock struct {
 	claims map[uint16]ask.Seen // GUARDED_BY mu; by partition
 }
 
-// add adds a proof. It drops the claims that the proof covers.
+// add adds a proof. It removes the claims that the proof covers.
 func (v *vectorClock) add(p ask.Proof) {
 	if len(p.Vector) == 0 {
 		return
@@ -43,14 +44,14 @@ func (v *vectorClock) add(p ask.Proof) {
 	}
 }
 
-// doubt converts the proofs that a replica does not accept to claims.
+// doubt turns the proofs that a replica has not accepted into claims.
 func (v *vectorClock) doubt(shown ask.Proofs) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.disown(shown)
 }
 
-// disown converts entries that only the given proofs cover to claims. It requires v.mu.
+// disown turns entries that only the given proofs cover into claims. The caller holds v.mu.
 func (v *vectorClock) disown(proofs ask.Proofs) {
 	v.proofs = slices.DeleteFunc(slices.Clone(v.proofs), func(p ask.Proof) bool {
 		return slices.ContainsFunc(proofs, func(x ask.Proof) bool { return &x.Vector[0] == &p.Vector[0] })
@@ -64,7 +65,7 @@ func (v *vectorClock) disown(proofs ask.Proofs) {
 	}
 }
 
-// claim adds the entries that another client claims.
+// claim adds the entries that another client claims to have seen.
 func (v *vectorClock) claim(seen ask.Vector) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -79,7 +80,7 @@ func (v *vectorClock) claim(seen ask.Vector) {
 	v.merge()
 }
 
-// merge sets seen to the merged proofs and claims. It requires v.mu.
+// merge sets seen to the merged proofs and claims. The caller holds v.mu.
 func (v *vectorClock) merge() {
 	v.seen = v.proofs.Merged()
 	for i, claim := range v.claims {
@@ -89,7 +90,7 @@ func (v *vectorClock) merge() {
 	}
 }
 
-// deny drops the claim about a partition after the partition has denied it.
+// deny removes the claim about a partition, which the partition has denied.
 func (v *vectorClock) deny(partition uint16) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -111,7 +112,7 @@ func (v *vectorClock) of(partition uint16) ask.Seen {
 	return v.seen.Of(partition)
 }
 
-// all returns all seen entries as proofs. Claims become a proof without a tag.
+// all returns all entries as proofs. The claims are a proof without a tag.
 func (v *vectorClock) all() ask.Proofs {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -138,9 +139,9 @@ func (r *Router) Observe(all ask.Proofs) {
 	}
 }
 
-// Wait adopts the entries of another client once each partition has confirmed its entry. EINVAL: there are
-// more partitions than the cluster has, or a partition does not have the entries, because the proofs are of
-// another cluster or forged, or because the partition has lost entries.
+// Wait adopts the entries of another client once each partition has confirmed its entry. It returns EINVAL if
+// there are more partitions than the cluster has, or if a partition does not have the entries: the proofs are
+// of another cluster or forged, or the partition has lost entries.
 func (r *Router) Wait(ctx context.Context, all ask.Proofs) error {
 	v := all.Merged()
 	ctx, cancel := r.Operation(ctx)

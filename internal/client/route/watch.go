@@ -17,17 +17,17 @@ var (
 	ErrBusy = errors.New("the replica has too much to do")
 )
 
-// watchPatience is the time that a request to watch may take beyond its Linger.
+// watchPatience is the time that an answer to Watch may take in addition to its Linger.
 const watchPatience = 2 * time.Second
 
-// Watched is the answer to a request to watch.
+// Watched is the answer to Watch.
 type Watched struct {
 	ask.Changes
 	Near bool // the replica is in the client's region
 }
 
-// Watch requests changes of the tree from the first replica in the order of the partition. It does not turn
-// to other replicas: the next call does.
+// Watch requests changes of the tree from the first replica in the order of the partition. If that fails, it
+// does not ask another one; the next call does.
 func (r *Router) Watch(ctx context.Context, id uint16, w *ask.Watching) (Watched, error) {
 	p, err := r.partition(id)
 	if err != nil {
@@ -56,12 +56,12 @@ func (r *Router) Watch(ctx context.Context, id uint16, w *ask.Watching) (Watched
 		return Watched{}, ErrBusy
 	}
 	x, err := ask.DecodeChanges(reply.Result)
-	if err == nil && !x.Lost && x.To < w.From { // it is behind
+	if err == nil && !x.Lost && x.To < w.From { // the replica is behind the client
 		replicas.failed(i, watching, nil)
 	}
 	return Watched{x, replicas.all[i].Region == replicas.from}, err
 }
 
-// Executed is called after an update that one partition has executed alone, once, with the place of the
+// Executed is called once after each update that one partition has executed alone. place is the place of the
 // update in the order of the partition.
 type Executed func(partition uint16, place ask.Seen, cmd *meta.Command, result *meta.Result)

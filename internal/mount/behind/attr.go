@@ -7,14 +7,14 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// made is a new file in the state of its creation.
+// made is the state of a new file after its creation.
 type made struct {
 	attr  posix.Attr
-	at    time.Time // when this process learned it
-	names uint64    // changes of names before
+	at    time.Time // time at which this process learned of the creation
+	names uint64    // value of Files.names at that time
 }
 
-// Created records that a file was made with these attributes, and is open.
+// Created records that a file was made with these attributes and is open.
 func (f *Files) Created(handle uint64, attr *posix.Attr) {
 	at := f.lock(attr.Ino)
 	defer at.mu.Unlock()
@@ -22,10 +22,10 @@ func (f *Files) Created(handle uint64, attr *posix.Attr) {
 	at.made = &made{attr: *attr, at: time.Now(), names: f.names.Load()}
 }
 
-// Named records that this mount is about to change a name: the links of files may change.
+// Named records that this mount will change a name, which may change the link counts of files.
 func (f *Files) Named() { f.names.Add(1) }
 
-// Ordering records that this mount is about to order another change of an inode than kept content.
+// Ordering records that this mount will order a change of an inode other than its kept content.
 func (f *Files) Ordering(ino posix.Ino) {
 	at := f.get(ino)
 	if at == nil {
@@ -36,18 +36,18 @@ func (f *Files) Ordering(ino posix.Ino) {
 	at.made = nil
 }
 
-// keptAttrs are the attributes that may be kept. unchanged are those that keep their values: the owner and
-// group of a file without set-id bits that keeps its owner.
+// keptAttrs are the attributes that may be kept. unchanged are those that must keep their values: the owner
+// and the group of a file without set-id bits.
 const (
 	keptAttrs = unchanged | meta.SetMode | meta.SetAtime | meta.SetMtime
 	unchanged = meta.SetUID | meta.SetGID | meta.KillSetID
 )
 
-// SetAttr keeps attributes that a user sets with the content of a new file that is not ordered yet. It
-// returns the attributes of the file, and reports whether it has kept them: otherwise the caller orders the
-// content and then the attributes. It keeps only changes that the cluster does not refuse: changes by the
-// owner without a new owner or group and without set-id bits. The attributes of the new file are valid for
-// the time believe.
+// SetAttr keeps attributes that a user sets on a new file together with its content, which is not ordered
+// yet. It returns the attributes of the file. If it reports false, it has kept nothing, and the caller must
+// order the content and then the attributes. It keeps only changes that the cluster cannot refuse: those by
+// the owner, without a new owner or group, and without set-id bits. The attributes of the new file count as
+// known for the time believe.
 func (f *Files) SetAttr(ino posix.Ino, cred posix.Cred, set uint32, attr *posix.Attr, believe time.Duration) (posix.Attr, bool) {
 	at := f.get(ino)
 	if at == nil {
@@ -66,7 +66,7 @@ func (f *Files) SetAttr(ino posix.Ino, cred posix.Cred, set uint32, attr *posix.
 	return posix.Attr{}, false
 }
 
-// allows reports whether a user may certainly set the attributes.
+// allows reports whether the cluster certainly permits a user to set the attributes.
 func (m *made) allows(cred posix.Cred, set uint32, attr *posix.Attr) bool {
 	const setID = posix.SetUID | posix.SetGID
 	switch {
@@ -78,8 +78,8 @@ func (m *made) allows(cred posix.Cred, set uint32, attr *posix.Attr) bool {
 	return m.attr.Mode&setID == 0 && (set&meta.SetMode == 0 || attr.Mode&setID == 0)
 }
 
-// set keeps attributes, and returns those of the file. The time of the last write is the estimated present
-// time of the server's clock. It is set with the other attributes, so that it remains the returned value.
+// set keeps attributes, and returns those of the file. It also sets the time of the last write to the
+// estimated time of the server's clock, so that the returned value remains true.
 func (r *run) set(m *made, set uint32, attr *posix.Attr) posix.Attr {
 	now := m.attr.Ctime + posix.Time(time.Since(m.at))
 	if r.Set == 0 {

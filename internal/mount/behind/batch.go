@@ -11,18 +11,19 @@ import (
 // Limits of a batch.
 const (
 	blockSize = posix.MaxBlock
-	// maxBlocks bounds the full blocks of a batch. More of them save commands, and need more memory.
+	// maxBlocks bounds the number of full blocks of a batch. Larger batches need fewer commands and more
+	// memory.
 	maxBlocks = 8
 )
 
-// Batch is content that is written by one command.
+// Batch is content that one command writes.
 type Batch struct {
 	Ino       posix.Ino
 	Cred      posix.Cred
-	Offset    uint64 // with Append: the believed end of the file
+	Offset    uint64 // with Append: the expected end of the file
 	Append    bool
-	KillSetID bool    // a write by a user without CAP_FSETID is in it
-	Parts     []*Part // each at most one block, in order
+	KillSetID bool    // the batch has a write by a user without CAP_FSETID
+	Parts     []*Part // in order; each at most one block
 	// Set names the attributes to set after the content. The values are those of Attr, and the user is Cred.
 	Set  uint32
 	Attr posix.Attr
@@ -31,10 +32,10 @@ type Batch struct {
 // Part is content that becomes one block.
 type Part struct {
 	Data   block.Draft
-	Staged Staged // nil: it is not stored yet
+	Staged Staged // nil: the content is not stored yet
 }
 
-// Staged is content that was stored as a block, and that no file has yet.
+// Staged is content that is stored as a block and belongs to no file yet.
 type Staged interface {
 	// Drop declares that no write will name the block.
 	Drop()
@@ -45,11 +46,11 @@ type run struct {
 	Batch
 	length  int
 	timer   *time.Timer
-	staging sync.WaitGroup // of parts with a Staged under way
+	staging sync.WaitGroup // parts that are being stored
 	done    chan struct{}  // closed when the batch was ordered, or has failed
 
 	mu     sync.Mutex
-	failed error // GUARDED_BY mu; why a part could not be stored, or the batch not be ordered
+	failed error // GUARDED_BY mu; reason why a part was not stored, or the batch not ordered
 }
 
 func newRun(w *Write) *run {
@@ -59,21 +60,22 @@ func newRun(w *Write) *run {
 	}
 }
 
-// end is the offset behind the content.
+// end returns the offset after the content.
 func (r *run) end() uint64 { return r.Offset + uint64(r.length) }
 
-// takes reports whether a write can be added.
+// takes reports whether a write can be added to the batch.
 func (r *run) takes(w *Write) bool {
 	switch {
 	case r == nil || r.Cred != w.Cred || r.Append != w.Append || r.Set != 0:
 		return false
-	case w.Append: // each write is in one command
+	case w.Append: // a write with Append is in one command
 		return r.length+len(w.Data) <= maxBlocks*blockSize
 	}
 	return w.Offset == r.end() || r.overwrites(w)
 }
 
-// overwrites reports whether a write changes only content of the last part, which is not being stored.
+// overwrites reports whether a write changes only content of the last part, while that part is not being
+// stored.
 func (r *run) overwrites(w *Write) bool {
 	if r.Append || len(r.Parts) == 0 {
 		return false
@@ -98,7 +100,7 @@ func (r *run) add(w *Write, stage func(*run, *Part)) (grown int) {
 		if room == 0 {
 			r.Parts = append(r.Parts, &Part{})
 			room = r.room()
-			if r.length >= room/2 && len(data) < room { // the writes continue, so that they will probably fill it
+			if r.length >= room/2 && len(data) < room { // the writes are sequential and will probably fill the block
 				r.Parts[len(r.Parts)-1].Data.Reserve(room)
 			}
 		}
@@ -114,7 +116,7 @@ func (r *run) add(w *Write, stage func(*run, *Part)) (grown int) {
 	return len(w.Data)
 }
 
-// room returns the free space of the last part, in bytes.
+// room returns the number of free bytes in the last part.
 func (r *run) room() int {
 	if len(r.Parts) == 0 {
 		return 0
@@ -122,7 +124,7 @@ func (r *run) room() int {
 	return r.size(len(r.Parts)-1) - r.Parts[len(r.Parts)-1].Data.Len()
 }
 
-// size returns the size of a full part: blocks end at multiples of their size in the file.
+// size returns the maximum length of a part, so that blocks end at multiples of the block size in the file.
 func (r *run) size(part int) int {
 	if part > 0 || r.Append {
 		return blockSize
@@ -133,10 +135,10 @@ func (r *run) size(part int) int {
 // isFull reports whether the last part is full.
 func (r *run) isFull(last *Part) bool { return last.Data.Len() == r.size(len(r.Parts)-1) }
 
-// isLong reports whether the batch is long enough to be ordered: more would delay others.
+// isLong reports whether the batch must be ordered now, because a longer one would delay others.
 func (r *run) isLong() bool { return r.length >= maxBlocks*blockSize }
 
-// fail notes why a part could not be stored, or the batch not be ordered; nil is no failure.
+// fail records the reason why a part was not stored, or the batch not ordered; nil is no failure.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,23 +13,23 @@ import (
 type file struct {
 	files  *Files
 	ino    posix.Ino
-	silent atomic.Bool // servers did not answer: content is lost, and nobody asks them again
+	silent atomic.Bool // servers did not answer: content is lost, and no more is sent to them
 
 	mu       sync.Mutex
-	current  *run              // GUARDED_BY mu; it collects; nil: none
-	last     *run              // GUARDED_BY mu; sealed, and to be ordered last; nil: all that were sealed are ordered
-	sealed   int               // GUARDED_BY mu; batches that are sealed and not ordered
-	failures uint64            // GUARDED_BY mu; batches that could not be ordered
-	failure  error             // GUARDED_BY mu; of the last of them
-	reported map[uint64]uint64 // GUARDED_BY mu; by open handle: the failures that FlushHandle has told
-	adopted  uint64            // GUARDED_BY mu; failures before this process; handles that are not in reported know them
-	made     *made             // GUARDED_BY mu; how the file was made, as long as nothing else of it was ordered; nil: it was not
+	current  *run              // GUARDED_BY mu; collects writes; nil: none
+	last     *run              // GUARDED_BY mu; the batch that will be ordered last; nil: all sealed batches are ordered
+	sealed   int               // GUARDED_BY mu; number of batches that are sealed and not ordered
+	failures uint64            // GUARDED_BY mu; number of batches that could not be ordered
+	failure  error             // GUARDED_BY mu; error of the last of them
+	reported map[uint64]uint64 // GUARDED_BY mu; by open handle: the number of failures that FlushHandle has reported
+	adopted  uint64            // GUARDED_BY mu; number of failures before this process; handles that are not in reported know of them
+	made     *made             // GUARDED_BY mu; creation of the file, as long as nothing else of it was ordered; nil: none
 }
 
-// take keeps a write, and returns how much memory it takes. It reports false if the file has failed, or if
-// too many of its batches wait for their order. mu is held.
+// take keeps a write, and returns the memory that it needs in bytes. It reports false if the file has failed,
+// or if too many of its batches wait to be ordered. The caller holds mu.
 func (f *file) take(w *Write) (grown int64, ok bool) {
-	f.reported[w.Handle] = f.told(w.Handle) // it may have been opened by a process that served the mount before
+	f.reported[w.Handle] = f.told(w.Handle) // the handle may have been opened by an earlier process
 	if f.failures > 0 || f.files.closed.Load() {
 		return 0, false
 	}
@@ -59,7 +59,7 @@ func (f *file) stage(r *run, p *Part) {
 		f.files.staging <- struct{}{}
 		defer func() { <-f.files.staging }()
 		if f.silent.Load() {
-			r.fail(posix.ETIMEDOUT) // without another timeout
+			r.fail(posix.ETIMEDOUT) // do not wait for another timeout
 			return
 		}
 		staged, err := f.files.cfg.Store.Stage(f.files.life, f.ino, &p.Data)
@@ -71,7 +71,7 @@ func (f *file) stage(r *run, p *Part) {
 	})
 }
 
-// seal orders the collecting batch, if there is one. mu is held.
+// seal begins to order the batch that collects writes, if there is one. The caller holds mu.
 func (f *file) seal() {
 	r := f.current
 	if r == nil {
@@ -103,7 +103,7 @@ func (f *file) order(r, before *run) {
 	if before != nil {
 		<-before.done
 		if err := before.failure(); isUnreachable(err) {
-			r.fail(err) // without another timeout
+			r.fail(err) // do not wait for another timeout
 		}
 	}
 	err := r.failure()
@@ -120,7 +120,7 @@ func (f *file) order(r, before *run) {
 	f.files.ordered(f, r, err)
 }
 
-// fail notes why a batch is lost; nil: it is not.
+// fail records the reason why a batch is lost; nil: it is not.
 func (f *file) fail(r *run, err error) {
 	if isUnreachable(err) {
 		f.silent.Store(true)
@@ -128,12 +128,12 @@ func (f *file) fail(r *run, err error) {
 	r.fail(err)
 }
 
-// isUnreachable reports whether an error says that servers did not answer.
+// isUnreachable reports whether an error means that servers did not answer.
 func isUnreachable(err error) bool {
 	return errors.Is(err, posix.ETIMEDOUT) || errors.Is(err, posix.EIO)
 }
 
-// lost notes that a batch could not be ordered.
+// lost records that a batch could not be ordered.
 func (f *file) lost(err error) {
 	f.files.cfg.Logger.Error("content that a program has written is lost: the write could not be ordered; fsync and close of the file report the error",
 		"inode", f.ino, "error", err)
@@ -144,7 +144,7 @@ func (f *file) lost(err error) {
 	f.files.untold.add(f.ino)
 }
 
-// told returns the number of failures that report has told a handle. mu is held.
+// told returns the number of failures that were reported to a handle. The caller holds mu.
 func (f *file) told(handle uint64) uint64 {
 	if n, known := f.reported[handle]; known {
 		return n
@@ -152,7 +152,7 @@ func (f *file) told(handle uint64) uint64 {
 	return f.adopted
 }
 
-// unreported returns the failure that report has not told a handle, nil if there is none.
+// unreported returns the newest failure if it was not reported to a handle; nil: all were.
 func (f *file) unreported(handle uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -163,7 +163,7 @@ func (f *file) unreported(handle uint64) error {
 	return f.failure
 }
 
-// report is unreported, and the failure then counts as told.
+// report returns unreported, and records that it was reported.
 func (f *file) report(handle uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -175,7 +175,8 @@ func (f *file) report(handle uint64) error {
 	return f.failure
 }
 
-// pending seals the collecting batch, and returns the batch that is ordered last; nil if all are ordered.
+// pending seals the batch that collects writes, and returns the batch that will be ordered last; nil: all are
+// ordered.
 func (f *file) pending() *run {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -193,14 +194,14 @@ func (f *file) ordered(r *run) {
 	}
 }
 
-// isDirty reports whether content is not ordered.
+// isDirty reports whether the file has content that is not ordered.
 func (f *file) isDirty() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.current != nil || f.last != nil
 }
 
-// isIdle reports whether nothing needs the file any more.
+// isIdle reports whether the file is not needed any more.
 func (f *file) isIdle() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

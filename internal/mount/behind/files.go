@@ -14,9 +14,9 @@ import (
 	"github.com/globalfs/globalfs/internal/recent"
 )
 
-// Store is the cluster.
+// Store is the access to the cluster.
 type Store interface {
-	// Stage stores data as a block. Data must not change until the batch was written.
+	// Stage stores data as a block. The data must not change until the batch was written.
 	Stage(ctx context.Context, ino posix.Ino, data *block.Draft) (Staged, error)
 	// Write orders a batch, and takes its staged parts: it uses or drops each.
 	Write(ctx context.Context, b *Batch) error
@@ -25,47 +25,48 @@ type Store interface {
 // Config of Files. All fields but Forget must be set.
 type Config struct {
 	Store  Store
-	Delay  time.Duration // after which content is ordered without a request
-	Memory int64         // bound of the content in memory, in bytes; at least that of the largest write
+	Delay  time.Duration // content is ordered this time after the write at the latest
+	Memory int64         // bound of the kept content in bytes; at least the length of the longest write
 	Logger *slog.Logger
-	// Forget is called when content of an inode was lost: caches of the inode are void. Nil: there are none.
+	// Forget is called when content of an inode was lost, so that caches of the inode are invalid. nil:
+	// there are no caches.
 	Forget func(ino posix.Ino)
-	// Abandon is the cause with which the contexts of Store end when Close gives up.
+	// Abandon is the cause of the end of the contexts that Store gets, when Close gives up.
 	Abandon error
 }
 
 // Limits.
 const (
-	maxStaging = 8        // blocks that are stored at a time
-	maxSealed  = 64       // batches of a file that wait for their order
+	maxStaging = 8        // blocks that are being stored at the same time
+	maxSealed  = 64       // batches of a file that wait to be ordered
 	runCost    = 20 << 10 // memory of a batch beside its content, in bytes: a first part, a timer, a goroutine
-	maxSettled = 1 << 12  // inodes of which is remembered when content was ordered
+	maxSettled = 1 << 12  // inodes for which the time of the last order is remembered
 )
 
-// Files are the files of a mount with their kept content. Its methods may be called concurrently.
+// Files has the kept content of the files of a mount. Its methods may be called concurrently.
 type Files struct {
 	cfg       Config
 	memory    *semaphore.Weighted
 	staging   chan struct{} // holds a token for each block that is being stored
-	unordered atomic.Int64  // batches that are not ordered yet
+	unordered atomic.Int64  // number of batches that are not ordered yet
 
 	life    context.Context
 	end     context.CancelCauseFunc
 	running sync.WaitGroup
 
-	settled *recent.Map[posix.Ino, uint64] // the number of the batch of an inode that was ordered last
-	count   atomic.Uint64                  // batches that were ordered, or have failed
+	settled *recent.Map[posix.Ino, uint64] // for each inode the value of count when its content was last ordered
+	count   atomic.Uint64                  // number of batches that were ordered or have failed
 
-	names  atomic.Uint64 // changes of names
-	closed atomic.Bool   // no write is kept any more
+	names  atomic.Uint64 // number of changes of names
+	closed atomic.Bool   // no further write is kept
 
 	untold untold
 
-	mu    sync.Mutex // is taken before that of a file
+	mu    sync.Mutex // locked before the mutex of a file
 	files map[posix.Ino]*file
 }
 
-// New makes Files. Close must be called.
+// New returns Files. The caller must call Close.
 func New(cfg Config) *Files {
 	f := &Files{
 		cfg: cfg, memory: semaphore.NewWeighted(cfg.Memory), staging: make(chan struct{}, maxStaging),
@@ -80,14 +81,14 @@ type Write struct {
 	Ino       posix.Ino
 	Handle    uint64 // of the open file
 	Cred      posix.Cred
-	Offset    uint64 // with Append: the believed end of the file
+	Offset    uint64 // with Append: the expected end of the file
 	Data      []byte
 	Append    bool
 	KillSetID bool
 }
 
-// Write keeps a write, and reports whether it did: if not, the caller flushes the file and orders the write
-// itself. An error means that ctx ended before there was room.
+// Write keeps a write. If kept is false, the caller must flush the file and order the write itself. An error
+// means that ctx ended before there was room.
 func (f *Files) Write(ctx context.Context, w *Write) (kept bool, err error) {
 	size := int64(len(w.Data))
 	most := size + runCost
@@ -103,7 +104,7 @@ func (f *Files) Write(ctx context.Context, w *Write) (kept bool, err error) {
 	at := f.lock(w.Ino)
 	defer at.mu.Unlock()
 	grown, kept := at.take(w)
-	f.memory.Release(most - grown) // overwritten content takes no more
+	f.memory.Release(most - grown) // overwritten content takes no additional memory
 	return kept, nil
 }
 
@@ -120,15 +121,15 @@ func (f *Files) lock(ino posix.Ino) *file {
 	return at
 }
 
-// Open records that a file was opened: its handle gets no report of earlier losses.
+// Open records that a file was opened. Losses before are not reported to its handle.
 func (f *Files) Open(ino posix.Ino, handle uint64) {
 	at := f.lock(ino)
 	defer at.mu.Unlock()
 	at.reported[handle] = at.failures
 }
 
-// Adopt notes a handle of a process that has served the mount before. The handle is told of err as of content
-// that is lost.
+// Adopt records a handle of an earlier process. err is a loss that was not reported to it; nil: there is
+// none.
 func (f *Files) Adopt(ino posix.Ino, handle uint64, err error) {
 	at := f.lock(ino)
 	defer at.mu.Unlock()
@@ -136,7 +137,7 @@ func (f *Files) Adopt(ino posix.Ino, handle uint64, err error) {
 	at.failures, at.adopted, at.failure = 1, 1, err
 }
 
-// Unreported calls each with the handles that were not told yet of content that is lost, and with the error.
+// Unreported calls each for every handle with an unreported loss, with the error of the loss.
 func (f *Files) Unreported(each func(ino posix.Ino, handle uint64, err error)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,7 +152,7 @@ func (f *Files) Unreported(each func(ino posix.Ino, handle uint64, err error)) {
 	}
 }
 
-// TellLosses reports whether content was lost since its last call, and no program has the error.
+// TellLosses reports whether content was lost since its last call without a report to any program.
 func (f *Files) TellLosses() bool {
 	f.untold.Lock()
 	defer f.untold.Unlock()
@@ -160,7 +161,8 @@ func (f *Files) TellLosses() bool {
 	return some
 }
 
-// untold are the inodes with losses for TellLosses. Above maxSettled, further inodes count with these.
+// untold has the inodes with losses for TellLosses. Above maxSettled inodes, further ones are counted
+// together.
 type untold struct {
 	sync.Mutex
 	inos map[posix.Ino]struct{} // GUARDED_BY Mutex
@@ -192,7 +194,7 @@ func (f *Files) Release(ino posix.Ino, handle uint64) {
 	f.tidy(at)
 }
 
-// tidy forgets a file that is not needed.
+// tidy removes a file that is not needed any more.
 func (f *Files) tidy(at *file) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -207,7 +209,7 @@ func (f *Files) get(ino posix.Ino) *file {
 	return f.files[ino]
 }
 
-// Flush returns when all earlier content of a file is ordered or lost. The error is that of ctx.
+// Flush returns when all earlier content of a file is ordered or lost. Its error is only that of ctx.
 func (f *Files) Flush(ctx context.Context, ino posix.Ino) error {
 	if f.unordered.Load() == 0 {
 		return nil
@@ -232,15 +234,15 @@ func (r *run) wait(ctx context.Context) error {
 	}
 }
 
-// FlushHandle is Flush for fsync of an open file, and for a write that is not kept: the error is also that of
-// content that was lost, once for each handle.
+// FlushHandle is Flush for fsync of an open file, and before a write that is not kept. It also returns the
+// error of lost content, once for each handle.
 func (f *Files) FlushHandle(ctx context.Context, ino posix.Ino, handle uint64) error {
 	return f.flushHandle(ctx, ino, handle, (*file).report)
 }
 
-// FlushDescriptor is Flush for the close of a descriptor of an open file. The error is also that of content
-// that was lost, until FlushHandle has told the handle: a duplicate of the descriptor, such as one that a
-// child process has inherited, may be closed without a look at the error.
+// FlushDescriptor is Flush for the close of a descriptor of an open file. It also returns the error of lost
+// content, at each close until FlushHandle has reported the loss to the handle: a duplicate of the
+// descriptor, such as one inherited by a child process, may be closed without a check of the error.
 func (f *Files) FlushDescriptor(ctx context.Context, ino posix.Ino, handle uint64) error {
 	return f.flushHandle(ctx, ino, handle, (*file).unreported)
 }
@@ -264,7 +266,7 @@ func (f *Files) FlushAll(ctx context.Context) error {
 	return f.FlushThose(ctx, func(posix.Ino) bool { return true })
 }
 
-// FlushThose is Flush of the files for which those returns true.
+// FlushThose is Flush of the files for which those is true.
 func (f *Files) FlushThose(ctx context.Context, those func(posix.Ino) bool) error {
 	for _, r := range f.seal(those) {
 		if err := r.wait(ctx); err != nil {
@@ -274,7 +276,7 @@ func (f *Files) FlushThose(ctx context.Context, those func(posix.Ino) bool) erro
 	return nil
 }
 
-// seal seals the batches of some files, and returns the batches to wait for.
+// seal seals the batches of the files for which those is true, and returns the batches to wait for.
 func (f *Files) seal(those func(posix.Ino) bool) (last []*run) {
 	if f.unordered.Load() == 0 && !f.closed.Load() {
 		return nil
@@ -308,11 +310,11 @@ func (f *Files) ordered(at *file, r *run, err error) {
 	close(r.done)
 }
 
-// Mark returns a moment for Changed.
+// Mark returns the present moment, for Changed.
 func (f *Files) Mark() uint64 { return f.count.Load() }
 
 // Changed reports whether attributes of an inode that were read after a mark may be older than a write
-// through this mount: content of the inode is not ordered, or was ordered since.
+// through this mount: the inode has content that is not ordered, or that was ordered since the mark.
 func (f *Files) Changed(ino posix.Ino, mark uint64) bool {
 	if f.unordered.Load() > 0 {
 		if at := f.get(ino); at != nil && at.isDirty() {
@@ -326,7 +328,7 @@ func (f *Files) Changed(ino posix.Ino, mark uint64) bool {
 	return known && last > mark
 }
 
-// Close orders the remaining content, as long as ctx lasts. From now on no write is kept.
+// Close orders the remaining content until ctx ends. No write is kept afterwards.
 func (f *Files) Close(ctx context.Context) {
 	f.closed.Store(true)
 	if err := f.FlushAll(ctx); err != nil {

@@ -19,8 +19,8 @@ type Config struct {
 	Delivered multicast.Position
 	// Amnesiac: the last records of earlier lives may be lost.
 	Amnesiac bool
-	// Slots of each ring, SlotSize bytes each, and Keep, CheckpointMin and SuspectAfter of package tram; 0:
-	// the defaults below.
+	// Slots, SlotSize, Keep, CheckpointMin and SuspectAfter are those of package tram; 0: the defaults
+	// below.
 	Slots, SlotSize, Keep, CheckpointMin int
 	SuspectAfter                         time.Duration
 	Seed                                 uint64
@@ -48,7 +48,7 @@ func (cfg *Config) setDefaults() {
 	}
 }
 
-// Core is TRAM as the order of a partition: an order.Core.
+// Core orders a partition by TRAM: an order.Core.
 type Core struct {
 	cfg     Config
 	core    *tram.Core
@@ -58,7 +58,7 @@ type Core struct {
 	started bool
 	retired bool
 	behind  bool
-	logged  bool // the log has records
+	logged  bool // the log has records of earlier lives
 	number  uint64
 
 	in          tram.Input
@@ -66,7 +66,7 @@ type Core struct {
 	completions []fabric.Completion
 }
 
-// New makes a Core. The caller replays the log, attaches the regions, and steps.
+// New returns a Core. The caller replays the log, attaches the regions, and begins to step.
 func New(cfg Config) (*Core, error) {
 	cfg.setDefaults()
 	c := &Core{
@@ -76,8 +76,8 @@ func New(cfg Config) (*Core, error) {
 	return c, c.renew()
 }
 
-// renew makes the core of TRAM. A process that has taken a seat over has the knowledge in its log;
-// without records it has none.
+// renew creates the core of TRAM. A process that has taken over a seat has the knowledge of its seat in its
+// log; without records it starts amnesiac.
 func (c *Core) renew() (err error) {
 	at := c.seats.of(c.cfg.Self)
 	if at == nil {
@@ -111,16 +111,17 @@ func (c *Core) Replay(record []byte) error {
 	return c.core.Replay(record)
 }
 
-// Regions are the regions that the caller registers before the first step.
+// Regions returns the regions that the caller registers before the first step.
 func (c *Core) Regions() []fabric.Region { return c.core.Regions() }
 
 // Attach passes a registered region to the core.
 func (c *Core) Attach(id fabric.RegionID, m fabric.Memory) { c.core.Attach(id, m) }
 
-// Complete gives the completions for the next step.
+// Complete passes completions of operations to the next step.
 func (c *Core) Complete(all []fabric.Completion) { c.completions = append(c.completions, all...) }
 
-// Effects adds the changes of rights and the operations of the last step. They wait for its records.
+// Effects appends the changes of rights and the operations of the last step. They wait for the records of the
+// step.
 func (c *Core) Effects(rights []fabric.Right, ops []fabric.Op) ([]fabric.Right, []fabric.Op) {
 	return append(rights, c.out.Rights...), append(ops, c.out.Ops...)
 }
@@ -148,7 +149,8 @@ func (c *Core) Members(g multicast.GroupID) []multicast.ProcessID {
 	return c.seats.nodes()
 }
 
-// State implements multicast.Transferable. A process that is behind has no state that does.
+// State implements multicast.Transferable. A process that is behind itself returns a state that Adopt
+// refuses.
 func (c *Core) State() []byte {
 	if c.behind {
 		return nil
@@ -159,13 +161,13 @@ func (c *Core) State() []byte {
 // Adopt implements multicast.Transferable.
 func (c *Core) Adopt(state []byte) ([]byte, multicast.Progress, error) { return c.core.Adopt(state) }
 
-// Stats gives the counts of TRAM.
+// Stats returns the counters of TRAM.
 func (c *Core) Stats() tram.Stats { return c.core.Stats() }
 
-// Pending is how many messages and entries wait here for another process.
+// Pending returns the number of messages and entries at this process that wait for another process.
 func (c *Core) Pending() int { return c.core.Pending() }
 
-// Leave tells the core that its process is a member of the group no more.
+// Leave informs the core that its process has left the group.
 func (c *Core) Leave() { c.retired = true }
 
 // Step implements multicast.Core.
@@ -180,7 +182,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	c.in = tram.Input{Now: now, Completions: c.completions, Lead: in.Lead, Proposed: c.in.Proposed[:0]}
 	c.completions = nil
 	c.in.Seats = c.seats.take(in.Replace)
-	if c.in.Covered = in.Covered; c.started { // at the first step the pieces in the log are not known
+	if c.in.Covered = in.Covered; c.started { // before the first step, the pieces in the log are not known
 		c.in.Free = c.pieces.cover(uint64(in.Covered.Of("").Final))
 	}
 	c.propose(in.Proposed)
@@ -199,7 +201,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	}
 }
 
-// deliver takes a delivery of TRAM.
+// deliver handles a delivery of TRAM.
 func (c *Core) deliver(d *multicast.Delivery, out *multicast.Output) {
 	c.watch.probing = c.watch.probing && d.ID != c.watch.probe
 	m, complete := c.pieces.take(d)
@@ -212,11 +214,11 @@ func (c *Core) deliver(d *multicast.Delivery, out *multicast.Output) {
 	}
 }
 
-// propose multicasts messages, in pieces, and first of all those that have become void.
+// propose multicasts messages in pieces. Messages that have become void come first.
 func (c *Core) propose(all []multicast.Message) {
 	if !c.started {
 		if c.started = true; c.core.Life() > 0 {
-			c.probe() // pieces of an earlier life have no others to come
+			c.probe() // an earlier life may have left incomplete messages, whose pieces will not come
 		}
 	}
 	for _, m := range slices.Concat(c.pieces.takeVoid(), all) {

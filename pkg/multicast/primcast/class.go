@@ -6,14 +6,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// class is the state of the messages to the same destination groups; without Config.Classes, of all messages.
-// Its positions are in multicast.Progress: delivery.delivered for the deliveries here, peer.covered and
-// group.covered for durable state, group.forgotten for forgotten messages.
+// class is the state of the messages to one set of destination groups; without Config.Classes, of all
+// messages. The positions of a class are in values of multicast.Progress: delivery.delivered for the
+// deliveries of this process, peer.covered and group.covered for durable state, group.forgotten for forgotten
+// messages.
 type class struct {
 	name    multicast.Class
 	pending queue                 // proposed and not delivered
 	kept    map[*group][]*message // delivered, and not covered by a destination group, in their order
-	safe    multicast.Timestamp   // the highest answer of SafeOf
+	safe    multicast.Timestamp   // the highest result of SafeOf
 	sending
 }
 
@@ -28,7 +29,7 @@ func (c *delivery) class(name multicast.Class) *class {
 	return x
 }
 
-// find returns the class with a name, nil if there was no message of it yet.
+// find returns the class with a name; nil if this process knows no message of it.
 func (c *delivery) find(name multicast.Class) *class {
 	if c.plain != nil && name == "" {
 		return c.plain
@@ -44,7 +45,7 @@ func (c *delivery) classOf(dest []multicast.GroupID) *class {
 	return c.class(multicast.ClassOf(dest))
 }
 
-// concerns reports whether both q and this process take part in messages of a class.
+// concerns reports whether the messages of a class go both to q's group and to the own group.
 func (c *delivery) concerns(name multicast.Class, q *peer) bool {
 	if c.plain != nil {
 		return name == ""
@@ -61,7 +62,8 @@ func (c *delivery) queueOf(m *message) *queue {
 	return &m.class.pending
 }
 
-// mayCome reports whether a message of a class that is proposed here may take a position up to p.
+// mayCome reports whether a pending message of a class, or one of unknown class, may be delivered at a
+// position up to p.
 func (c *delivery) mayCome(name multicast.Class, p multicast.Position) bool {
 	isBelow := func(q queue) bool { return len(q) > 0 && q[0].position().Compare(p) <= 0 }
 	x := c.find(name)

@@ -8,14 +8,14 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// DefaultSuspectAfter is above the longest pauses of a busy machine and the round trips
-// between regions, and lets another primary work within two seconds.
+// DefaultSuspectAfter is longer than the pauses of a busy machine and the round trips between regions. It is
+// short enough for a new primary to work within two seconds.
 const DefaultSuspectAfter = 750 * time.Millisecond
 
-// DefaultWindow limits a sender's share of the memory of its groups, and still fills their pipelines.
+// DefaultWindow limits the memory that a sender takes at its groups, and suffices to fill their pipelines.
 const DefaultWindow = 8192
 
-// DefaultWindowBytes lets a sender fill pipelines between regions, and is a fraction of the window of a link.
+// DefaultWindowBytes suffices to fill pipelines between regions, and is a fraction of the window of a link.
 const DefaultWindowBytes = multicast.Window / 4
 
 // DefaultRetain is 64 MiB.
@@ -30,7 +30,7 @@ const DefaultCheckpointMin = 1 << 20
 // DefaultAuditEvery costs little per step.
 const DefaultAuditEvery = 1 << 12
 
-// maxMembers of a group: tallies keep a bit for each.
+// maxMembers bounds the members of a group: a tally has one bit for each member in a word.
 const maxMembers = 64
 
 // Config of one process.
@@ -39,11 +39,11 @@ type Config struct {
 	// Groups are all groups, in the same order at all processes and after restarts. The first
 	// member of a group leads its initial epoch. Core.AddGroup appends more.
 	Groups []multicast.Group
-	// Founded is the number of the first Groups that are there from the start; the others were added. 0: all.
-	// The same at all processes and after restarts.
+	// Founded is the number of Groups that existed at the creation of the cluster; they are the first ones.
+	// 0: all. The same at all processes and after restarts.
 	Founded int
-	// Replaces is for a process in none of the groups: the member that it is to replace, or a member of the
-	// group that it is to join (multicast.Replacement).
+	// Replaces is for a process that is in none of the groups. It is the member that the process is to
+	// replace, or any member of the group that it is to join (multicast.Replacement).
 	Replaces multicast.ProcessID
 	// Delivered is the durable progress of the state machine at the start. Messages up to it are not
 	// delivered again; entries of T after it are.
@@ -52,7 +52,7 @@ type Config struct {
 	// classes independently (package multicast). Not together with Conflicts or ClockError; messages that
 	// request atomic global order are refused. The same at all processes and after restarts.
 	Classes bool
-	// SuspectAfter is the maximum silence of a primary that a process waits for; 0: DefaultSuspectAfter.
+	// SuspectAfter is the silence of a primary after which a process suspects it; 0: DefaultSuspectAfter.
 	SuspectAfter time.Duration
 	// Seed of the random part of time-outs.
 	Seed uint64

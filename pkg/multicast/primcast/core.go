@@ -7,11 +7,11 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Core is one process of PrimCast. It has one owner.
+// Core is one process of PrimCast. It is not safe for concurrent use.
 //
-// A Core consists of layers. Each is a struct with its own state, embedded in the next one: system,
-// variables, delivery, and Core itself with the changes of the primary and of the members. A method belongs
-// to the lowest layer with all that it needs, so that no layer calls a higher one.
+// A Core consists of layers, each a struct that the next one embeds: system, variables, delivery, Core. Core
+// itself adds the changes of the primary and of the members. A method belongs to the lowest layer that has
+// the state it needs, so no layer calls a higher one.
 type Core struct {
 	delivery
 	change // to the present epoch
@@ -36,74 +36,74 @@ type system struct {
 	groupIDs []multicast.GroupID
 }
 
-// variables is the layer of lines 2-8, of the log that makes them durable, and of the path of a message into
-// T.
+// variables is the layer of the algorithm's variables (lines 2-8), of the log that makes them durable, and of
+// the path of a message into T.
 type variables struct {
 	system
 
-	messages map[multicast.MessageID]*message // M, except for the content of ledgers
+	messages map[multicast.MessageID]*message // M, without the content of entries that only ledgers name
 	done     numbers                          // D
 	t        sequence                         // T
 	clock    multicast.Timestamp
 	current  Epoch // E_cur
 	promised Epoch // E_prom, never before current
-	lost     Epoch // E_cur at the last loss of power that may have taken records (amnesia.go); zero: none did
+	lost     Epoch // E_cur at the last loss of power that may have lost records (amnesia.go); zero: there was none
 	state    State
 	log      journal
 	overlap  overlap
 
-	accepted   []*message // proposals of the primary after T that wait for their content
-	fresh      []*message // started since the last step: perhaps proposable
-	unproposed int        // messages that are started and not proposed here
-	missing    []missing  // in the order of due
+	accepted   []*message // proposals of the primary after the end of T whose content is missing
+	fresh      []*message // messages with START since the last step, which may be proposable
+	unproposed int        // number of messages with START that are not proposed here
+	missing    []missing  // content to fetch, sorted by due
 }
 
-// delivery is the layer of the order: pending messages, deliveries, coverage, and the own multicasts.
+// delivery is the layer of the delivery order: pending messages, deliveries, coverage, and own multicasts.
 type delivery struct {
 	variables
 
 	classes   []*class // in the order in which they became known
 	named     map[multicast.Class]*class
 	plain     *class              // the only class without Config.Classes, else nil
-	unknown   queue               // proposed, of unknown class: the content is missing
+	unknown   queue               // number of messages that are proposed and not delivered
 	waiting   int                 // messages that are proposed and not delivered
 	emptySafe multicast.Timestamp // the highest answer of SafeOf for an unknown class
 	keptBytes int                 // of delivered messages kept for processes that do not cover them
 	ordered   bool                // some message requested atomic global order
-	askAt     time.Duration       // next query of groups that hold back the lowest message; 0: none
-	delivered multicast.Progress  // the last deliveries
-	held      multicast.Progress  // T and D have all deliveries up to here (I9)
-	missing   multicast.Progress  // see multicast.Output
-	speakAt   time.Duration       // an acknowledgement leaves that its receiver does not need; 0: there is none
+	askAt     time.Duration       // time of the next query of groups that hold back the lowest message; 0: none
+	delivered multicast.Progress  // positions of the last deliveries
+	held      multicast.Progress  // T and D contain all deliveries up to here (I9)
+	missing   multicast.Progress  // becomes Output.Behind
+	speakAt   time.Duration       // time at which an acknowledgement leaves that its receiver does not need; 0: there is none
 	outbox    outbox
 }
 
 // maxScratch is the maximum capacity of a frame's buffer that is reused.
 const maxScratch = 1 << 20
 
-// Stats are counts since the start, for metrics and tests.
+// Stats are counters since the start, and sizes of the present state, for metrics and tests.
 type Stats struct {
-	BadFrames  uint64              // dropped: malformed
+	BadFrames  uint64              // malformed frames, which were dropped
 	Strangers  uint64              // packets of processes that are in no known group
 	LeftBehind uint64              // times that absent members were left behind
-	BadPackets uint64              // dropped: not for this process, or with unknown names
+	BadPackets uint64              // packets that were dropped: not for this process, or with unknown names
 	Refused    uint64              // proposals that cannot be multicast
 	Repeated   uint64              // proposals with a number that was used before
 	Gaps       uint64              // times that part of a T did not arrive and was fetched
 	Fetched    uint64              // contents fetched
-	Campaigns  uint64              // epochs that this process wanted to lead
-	Epochs     uint64              // epochs entered
-	Entries    int                 // now in T
-	Length     uint64              // of T, with forgotten entries
-	Last       multicast.Timestamp // of the last entry of T
-	Pending    int                 // of them, proposed and not delivered
-	Bytes      int                 // of the live state in the log, approximate
+	Campaigns  uint64              // campaigns to become primary
+	Epochs     uint64              // epochs that this process has entered
+	Entries    int                 // entries in T
+	Length     uint64              // length of T, including forgotten entries
+	Last       multicast.Timestamp // timestamp of the last entry of T
+	Pending    int                 // messages that are proposed and not delivered
+	Bytes      int                 // approximate size of the live state in the log
 	Clock      multicast.Timestamp
 	Current    Epoch
 	State      State
 }
 
-// Stats returns the counts so far.
+// Stats returns the counters and sizes.
 func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Entries, s.Pending, s.Bytes = c.t.entries(), c.waiting, c.t.size()
@@ -112,11 +112,11 @@ func (c *Core) Stats() Stats {
 	return s
 }
 
-// Leads reports whether this process is the primary of its group, as far as it knows.
+// Leads reports whether this process is the primary of its group, according to its own state.
 func (c *Core) Leads() bool { return c.state == Primary }
 
-// New makes a process in the initial epoch of its group (lines 1-8). Replay then restores the state of a
-// restarted process.
+// New returns a process in the initial epoch of its group (lines 1-8). The caller of a process that restarts
+// then passes all records of its log to Replay.
 func New(cfg Config) (*Core, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 		c.replaceMember(r)
 	}
 	if in.Lead && c.state == Follower && c.self.member >= 0 {
-		c.startCampaign() // the quorum decides as ever; the present primary learns of the higher epoch
+		c.startCampaign() // the quorum decides as in any other campaign; the present primary learns of the higher epoch
 	}
 	c.accept(in.Proposed, out)
 	c.pursueReplacements(out)
@@ -204,14 +204,15 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	c.check(out.Safe)
 }
 
-// wake requests a step no later than at a time.
+// wake makes the driver take the next step no later than at a time.
 func wake(out *multicast.Output, at time.Duration) {
 	if out.Wake == 0 || at < out.Wake {
 		out.Wake = max(at, 1)
 	}
 }
 
-// receive takes in a frame, or the start of a link. A frame is taken as a whole or not at all.
+// receive handles a frame, or the start of a link. If any part of a frame is malformed, the whole frame is
+// dropped.
 func (c *Core) receive(f *multicast.Frame) {
 	q := c.peer(f.Peer)
 	if len(f.Data) == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// pend puts m among the pending messages, with its proposal as the lower bound of its position until local
-// timestamps are decided.
+// pend adds m to the pending messages of its class. Until local timestamps are decided, the timestamp of its
+// proposal is the lower bound of its position.
 //
 // This is min-ts (lines 19-23) as far as line 30 can tell. Line 30 compares min-ts(m') with a final-ts(m) for
 // which lines 28 and 29 hold, so that final-ts(m) is below 1 + min-clock(leader) and below 1 + quorum-clock.
@@ -20,19 +20,19 @@ func (c *delivery) pend(m *message) {
 	c.moved(m)
 }
 
-// requeue puts m among the pending messages of its class.
+// requeue adds m to the queue of its class.
 func (c *delivery) requeue(m *message) {
 	c.queueOf(m).push(m)
 	c.waiting++
 }
 
-// unqueue takes m out of the pending messages.
+// unqueue removes m from its queue.
 func (c *delivery) unqueue(m *message) {
 	c.queueOf(m).remove(m)
 	c.waiting--
 }
 
-// unpend removes a proposal that is not in the T of a new epoch.
+// unpend removes a pending message whose proposal is not in the T of a new epoch.
 func (c *delivery) unpend(m *message) {
 	c.unqueue(m)
 	m.index, m.ts, m.bound, m.decided = 0, 0, 0, false
@@ -50,7 +50,7 @@ func (c *delivery) unpend(m *message) {
 // commute with all below them (T 4.4.3). A proposal without its content may be of any class.
 func (c *delivery) deliver(out *multicast.Output) {
 	if !c.active() {
-		return // the T of this epoch may fail
+		return // the T of an epoch without a quorum may be replaced
 	}
 	c.own.updateLimit()
 	for _, x := range c.classes {
@@ -63,12 +63,12 @@ func (c *delivery) deliver(out *multicast.Output) {
 	}
 }
 
-// mayBeAfterUnknown reports whether a proposal of an unknown class may come before m.
+// mayBeAfterUnknown reports whether a proposal whose class is unknown may be ordered before m.
 func (c *delivery) mayBeAfterUnknown(m *message) bool {
 	return len(c.unknown) > 0 && c.unknown[0].position().Compare(m.position()) < 0
 }
 
-// deliverable is lines 27-29, and the condition that Order adds.
+// deliverable reports whether lines 27-29 hold for m, and the condition of its requested order (order.go).
 func (c *delivery) deliverable(m *message) bool {
 	return m.decided && m.bound <= c.own.limit && (m.Order != multicast.AtomicGlobal || c.config.ClockError > 0 || c.allReady(m))
 }
@@ -108,7 +108,7 @@ func (c *delivery) deliverOne(m *message, out *multicast.Output) {
 	c.moved(m)
 }
 
-// finish is line 55. The content of the message is kept until no process needs it (trim.go).
+// finish marks m as delivered (line 55). The content of m is kept until no process needs it (trim.go).
 func (c *delivery) finish(m *message) {
 	m.delivered, m.settled = true, true
 	c.held.Advance(m.class.name, m.position())

@@ -4,18 +4,41 @@
 //
 // # In short
 //
-// The sender sends START(m), with the content, to all processes of m.dest (propose.go). In each destination
-// group the primary appends m with the next timestamp of its clock to its log T, and sends the entry to all
-// of m.dest. Its followers append m too, and each process acknowledges its T to all processes that it
-// concerns (ledger.go). A quorum decides the group's local timestamp; the highest local timestamp is the
-// final one. Timestamps of other groups push clocks forward (limits.go). A process delivers m once the
-// primary's and a quorum's clocks are at the final timestamp and no other message can come before
-// (deliver.go). When a quorum receives nothing from its primary (oracle.go), one of its members starts an
-// epoch with the most up-to-date T of a quorum (epoch.go), perhaps with other members (roster.go).
+// A message m has destination groups m.dest, and each group has a primary and followers. Without contention m
+// takes three communication steps:
 //
-// The core has layers, from system up to Core, and parts with their own state and narrow methods: journal,
-// oracle, seating (the roster of a group), sequence (T), numbers (D) and queue. See Core. Each kind of packet
-// is a type (packets.go).
+//		step 1   sender                         START(m), the content           to all processes of m.dest
+//		step 2   primary of each group          entry ⟨E_cur, index, m, ts⟩     to all processes of m.dest
+//		step 3   each process of each group     ACK ⟨E_cur, length, clock⟩      to all processes of m.dest
+//
+//	 1. The sender multicasts START(m) (propose.go).
+//	 2. The primary of each destination group gives m the next timestamp of its clock, appends m to its log T,
+//	    and sends the entry. Its followers append m, too.
+//	 3. Each process acknowledges its T (ledger.go). The acknowledgements of a quorum decide the local
+//	    timestamp of m in the group. The final timestamp is the highest local timestamp. Timestamps of other
+//	    groups move clocks forward (limits.go).
+//	 4. A process delivers m once the clocks of its primary and of a quorum have reached the final timestamp,
+//	    and no other message can come before m (deliver.go).
+//	 5. When a quorum receives nothing from its primary (oracle.go), one of the members starts an epoch with
+//	    the most up-to-date T of a quorum (epoch.go), perhaps with other members (roster.go).
+//
+// # Notation of the thesis
+//
+//	M, D, T         messages that this process knows, has delivered; the log of its group, in the order of the primary
+//	E_cur, E_prom   the epoch of T; the highest epoch that this process has promised to join (line 61)
+//	E_max, T_max    the highest E_cur among the promises for an epoch, and the longest T of that epoch
+//	local-ts        the timestamp of a message in one group; final-ts is the maximum over m.dest
+//	min-clock(q)    a lower bound of the clock of process q
+//	quorum-clock    the highest value that the clocks of a quorum have reached
+//	line n          a line of Algorithms 1 to 3
+//	R1, A1, O1      rules of roster.go, amnesia.go, overlap.go
+//
+// # Code
+//
+// The core has layers, from system up to Core (see Core). Parts with their own state and few methods are
+// journal (the log on disk), oracle (suspicion of the primary), seating (the members of a group), sequence
+// (T), numbers (D) and queue (pending messages). Each kind of packet is a type (packets.go). This table has
+// the functions for the lines of the algorithms:
 //
 //	lines 1-8     core.go New          31-32  propose.go multicast    57-60  epoch.go startCampaign
 //	9-14          state.go localTS     33-34  onStart                 61-64  onNewEpoch

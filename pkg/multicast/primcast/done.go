@@ -8,23 +8,24 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// numbers is a set of message ids (D, line 3): for each sender, disjoint spans of numbers in ascending order.
-// It is exact and small because START(m) names the number before m that its sender used for this group: the
-// numbers in between do not exist and join the spans. There is one span per sender, one more for each restart
-// of it, and spans of messages on the way, or of messages that a restart removed from a closed window
-// (doc.go, Classes).
+// numbers is a set of message ids; D (line 3) is one. For each sender it has disjoint spans of sequence
+// numbers in ascending order. The set is exact. It is small because START(m) names the number that the sender
+// used before m for this group: the numbers in between do not exist, and join the spans. So there is one span
+// for each sender, one more for each restart of the sender, and further ones for messages on the way (doc.go,
+// Classes).
 type numbers map[multicast.ProcessID][]span
 
 type span struct{ first, last uint64 }
 
-// has reports whether id is in the set.
+// has reports whether the set contains id.
 func (n numbers) has(id multicast.MessageID) bool {
 	spans := n[id.Sender]
 	i, _ := slices.BinarySearchFunc(spans, id.Seq, func(s span, seq uint64) int { return cmp.Compare(s.last, seq) })
 	return i < len(spans) && spans[i].first <= id.Seq
 }
 
-// add puts id in, and the numbers between prev and id; prev 0 is unknown.
+// add adds id and the numbers between prev and id, which do not exist. prev is the number that the sender
+// used before id for this group; 0: unknown.
 func (n numbers) add(id multicast.MessageID, prev uint64) {
 	s := span{first: id.Seq, last: id.Seq}
 	if prev != 0 && prev < id.Seq {
@@ -45,7 +46,7 @@ func (n numbers) add(id multicast.MessageID, prev uint64) {
 	n[id.Sender] = slices.Replace(spans, from, to, s)
 }
 
-// spans returns the number of spans.
+// spans returns the number of spans of all senders.
 func (n numbers) spans() int {
 	count := 0
 	for _, spans := range n {
@@ -75,7 +76,7 @@ func readNumbers(r *varint.Reader) numbers {
 	for senders := r.Count(); senders > 0 && r.Err() == nil; senders-- {
 		p := multicast.ProcessID(r.Uint32())
 		spans := make([]span, r.Count())
-		next := uint64(0) // the lowest that may follow
+		next := uint64(0) // the lowest number with which the next span may begin
 		for i := range spans {
 			first := r.Uint(maxNumber)
 			last := first + r.Uint(maxNumber)

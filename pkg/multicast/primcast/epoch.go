@@ -8,47 +8,47 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// change is the state of the change to the present epoch, or the next.
+// change is the state of the change to the present epoch, or to the next one.
 type change struct {
 	campaign     campaign
 	incoming     incoming
 	replacements []multicast.Replacement // requested replacements
 	replaceAt    time.Duration
-	handedOver   int           // times that this process, which is to be replaced, handed over the lead
+	handedOver   int           // number of times that this primary, which is to be replaced, asked another member to lead
 	highest      Epoch         // highest known epoch
-	dismissed    Epoch         // since of the roster that was told to members that have left
+	dismissed    Epoch         // the since of the roster that processes which have left were informed of
 	seated       bool          // this process is or was a member
 	began        time.Duration // the first step of this process
 }
 
-// campaign is the state of a candidate, and then primary, in the change to its epoch.
+// campaign is the state of a process in the change to an epoch that it wants to lead, and then leads.
 type campaign struct {
-	epoch    Epoch // zero: none since the start
+	epoch    Epoch // the epoch of the campaign; zero: there was none since the start
 	promises map[multicast.ProcessID]*promise
 	base     Epoch  // E_max, the epoch of T_max
 	length   uint64 // of T_max
 	clock    multicast.Timestamp
 }
 
-// promise is ⟨PROMISE, E, p, clock, E_cur, T⟩ with the length of T in its place. A process that needs the
-// rest of T fetches it.
+// promise is a PROMISE ⟨E, p, clock, E_cur, T⟩ for this candidate, with the length of T instead of T. A
+// process that lacks entries of T fetches them.
 type promise struct {
 	clock   multicast.Timestamp
 	current Epoch
-	roster  roster // of current, or of a later epoch
+	roster  roster // the roster of current, or of a later epoch
 	length  uint64
 	decided uint64
 
 	amnesiac bool // see amnesia.go
 }
 
-// less reports whether T of other is more up to date (lines 66-67).
+// less reports whether the T of b is more up to date than the T of a (lines 66-67).
 func (a *promise) less(b *promise) bool {
 	order := a.current.Compare(b.current)
 	return order < 0 || order == 0 && a.length < b.length
 }
 
-// active: the own group's present epoch has a quorum, as far as this process knows (line 53).
+// active reports whether a quorum has accepted E_cur, according to this process (line 53).
 func (c *variables) active() bool { return c.state == Primary || c.state == Follower }
 
 // startCampaign is lines 57-60.
@@ -63,7 +63,7 @@ func (c *Core) startCampaign() {
 	}
 }
 
-// promise moves E_prom forward, durably.
+// promise raises E_prom to e, durably.
 func (c *Core) promise(e Epoch) {
 	c.promised = e
 	c.highest = maxEpoch(c.highest, e)
@@ -79,8 +79,8 @@ func maxEpoch(a, b Epoch) Epoch {
 	return a
 }
 
-// onNewEpoch is lines 61-64. A NEW-EPOCH that arrived before is answered again, as links restart, until this
-// process is in the epoch.
+// onNewEpoch is lines 61-64. A repeated NEW-EPOCH is answered again until this process is in the epoch,
+// because the answer may have been lost with a link.
 func (c *Core) onNewEpoch(q *peer, p *newEpochPacket) {
 	e := p.epoch
 	if e.Leader != q.id || q.group != c.own {
@@ -90,11 +90,11 @@ func (c *Core) onNewEpoch(q *peer, p *newEpochPacket) {
 	c.highest = maxEpoch(c.highest, e)
 	c.learnRoster(c.own, p.roster)
 	if !c.own.elects(q) {
-		q.tellRoster(c.own) // it does not know that it was replaced
+		q.tellRoster(c.own) // q does not know that it was replaced
 		return
 	}
 	if order := e.Compare(c.promised); order < 0 || order == 0 && c.current == e {
-		q.speak = true // it gets the higher epoch
+		q.speak = true // q gets the higher epoch
 		return
 	} else if order > 0 {
 		c.promise(e)
@@ -105,7 +105,8 @@ func (c *Core) onNewEpoch(q *peer, p *newEpochPacket) {
 	c.sendPromise(q)
 }
 
-// sendPromise is line 64. No clock above its clock counts in an earlier epoch.
+// sendPromise is line 64. It sends the clock in the PROMISE: from now on no clock of this process counts in a
+// lower epoch.
 func (c *variables) sendPromise(q *peer) {
 	c.log.clock(c.clock)
 	q.frame = (&promisePacket{epoch: c.promised, promise: promise{
@@ -114,18 +115,18 @@ func (c *variables) sendPromise(q *peer) {
 	}}).append(q.frame)
 }
 
-// onPromise handles a PROMISE, and line 65.
+// onPromise handles a PROMISE (line 65).
 func (c *Core) onPromise(q *peer, p *promisePacket) {
 	if q.group != c.own || p.epoch != c.promised || p.epoch.Leader != c.self.id {
 		return
 	}
 	c.oracle.progressed(c.now)
 	c.learnRoster(c.own, p.promise.roster)
-	if c.current == c.promised { // it comes late
+	if c.current == c.promised { // the epoch has begun already
 		c.sendNewState(q, &p.promise)
 		return
 	}
-	if c.campaign.epoch != c.promised { // this process has restarted
+	if c.campaign.epoch != c.promised { // this process has restarted since its NEW-EPOCH
 		c.campaign = newCampaign(c.promised)
 	}
 	c.campaign.promises[q.id] = &p.promise
@@ -137,8 +138,8 @@ func newCampaign(e Epoch) campaign {
 	return campaign{epoch: e, promises: map[multicast.ProcessID]*promise{}}
 }
 
-// gatherState is lines 65-69: with a quorum of promises, T_max is fetched if another has it, and
-// becomes T.
+// gatherState is lines 65-69. With a quorum of promises, the candidate fetches T_max if it does not have it,
+// and makes it its T.
 func (c *Core) gatherState() {
 	var best *promise
 	var source *peer
@@ -172,7 +173,8 @@ func (c *Core) gatherState() {
 	c.install()
 }
 
-// sendNewState is line 69 for one process, from the first entry that may differ in its T.
+// sendNewState is line 69 for one process. It begins at the first entry that may differ from the T of the
+// process.
 func (c *Core) sendNewState(q *peer, p *promise) {
 	from := p.decided
 	if p.current == c.campaign.base && c.campaign.epoch == c.current {
@@ -197,10 +199,10 @@ func (c *Core) onNewState(q *peer, p *newStatePacket) {
 	}
 	decided := min(c.own.decided, c.t.last())
 	if p.from > decided && p.current != c.current {
-		return // of a PROMISE before this process took over the T of a later epoch
+		return // the answered PROMISE is older than the T that this process has taken over
 	}
 	c.oracle.progressed(c.now)
-	from := max(p.from, min(decided, p.length)) // the other may have forgotten earlier entries
+	from := max(p.from, min(decided, p.length)) // q may have forgotten earlier entries
 	c.incoming = c.incoming.continued(incoming{
 		source: q, epoch: p.epoch, from: from, known: from, requested: p.from, length: p.length,
 		clock: p.ts, roster: p.roster,
@@ -208,8 +210,9 @@ func (c *Core) onNewState(q *peer, p *newStatePacket) {
 	c.install()
 }
 
-// install is lines 69-74, once T_max or T' is here with all content. A candidate thus installs before it
-// sends NEW-STATE, and NEW-STATE leaves after its log has the new T.
+// install is lines 69-74. It runs once this process has T_max (a candidate) or T' (a process that has
+// promised) with all content. So a candidate installs T before it sends NEW-STATE, and NEW-STATE leaves after
+// its log has the new T.
 func (c *Core) install() {
 	in := c.incoming
 	if in.source == nil || in.known < in.length || slices.ContainsFunc(in.staged, c.lacks) {
@@ -221,7 +224,7 @@ func (c *Core) install() {
 	}
 	from, tail := in.from, in.staged
 	for decided := min(c.own.decided, c.t.last()); from < decided && len(tail) > 0; tail = tail[1:] {
-		from = tail[0].index // decided meanwhile, and so the same
+		from = tail[0].index // decided since, so the entries are the same
 	}
 	epoch := c.promised
 	c.clock = max(c.clock, in.clock)      // line 73
@@ -238,7 +241,7 @@ func (c *Core) install() {
 	}
 }
 
-// campaignPromise returns the promise of q to this process for its present epoch.
+// campaignPromise returns the promise of q for the present campaign of this process; nil if there is none.
 func (c *Core) campaignPromise(q *peer) *promise {
 	if c.state != Candidate || c.campaign.epoch != c.current {
 		return nil
@@ -246,13 +249,13 @@ func (c *Core) campaignPromise(q *peer) *promise {
 	return c.campaign.promises[q.id]
 }
 
-// lacks reports whether the content of an entry is missing here.
+// lacks reports whether this process lacks the content of an entry.
 func (c *variables) lacks(s staged) bool {
 	m := c.messages[s.id]
 	return !c.done.has(s.id) && (m == nil || !m.started)
 }
 
-// replace replaces the entries after an index (line 71).
+// replace replaces the entries of T after an index by tail (line 71).
 func (c *delivery) replace(from uint64, tail []staged) {
 	invariant.Check(from >= min(c.own.decided, c.t.last()), "T is replaced after entry %d, and a quorum has %d (Lemma 3)", from, c.own.decided)
 	for _, m := range slices.Concat(c.t.cut(from), c.accepted) {
@@ -263,7 +266,7 @@ func (c *delivery) replace(from uint64, tail []staged) {
 	for _, s := range tail {
 		m := c.messages[s.id]
 		if m == nil {
-			c.t.pad(s.index) // delivered by all of m.dest, and forgotten here first
+			c.t.pad(s.index) // all of m.dest have delivered it, and this process has forgotten it
 			continue
 		}
 		invariant.Check(m.index == 0, "message %v is entry %d and %d of T", s.id, m.index, s.index)
@@ -281,7 +284,7 @@ func (c *delivery) replace(from uint64, tail []staged) {
 	}
 }
 
-// concern records that an entry of T is the last one that concerns its destinations.
+// concern records m as the last entry of T that concerns its destinations.
 func (c *system) concern(m *message) {
 	for _, id := range m.Dest {
 		g := c.groups[id]
@@ -289,7 +292,7 @@ func (c *system) concern(m *message) {
 	}
 }
 
-// onAccept handles an ACCEPT, and lines 75-78.
+// onAccept handles an ACCEPT (lines 75-78).
 func (c *Core) onAccept(q *peer, e Epoch) {
 	if q.group != c.own {
 		c.stats.BadPackets++
@@ -303,8 +306,9 @@ func (c *Core) onAccept(q *peer, e Epoch) {
 	}
 }
 
-// heardActive: q follows an epoch that a quorum has accepted. A follower that waits for ACCEPTs needs no
-// more of them: by line 42 it would lose a proposal that overtakes an ACCEPT of another process.
+// heardActive handles the information that q follows an epoch which a quorum has accepted. This process then
+// needs no further ACCEPT: if it waited for one, it would lose a proposal that overtakes the ACCEPT (line
+// 42).
 func (c *Core) heardActive(q *peer, e Epoch) {
 	c.highest = maxEpoch(c.highest, e)
 	if q != c.self && e == c.current && e == c.promised && !c.active() {
@@ -312,7 +316,7 @@ func (c *Core) heardActive(q *peer, e Epoch) {
 	}
 }
 
-// activate is lines 77-81: all of m.dest get the whole T.
+// activate is lines 77-81: all processes of all destinations get the whole T.
 func (c *Core) activate() {
 	if c.current != c.promised || c.isAmnesiac() {
 		return
@@ -345,7 +349,7 @@ func (c *Core) activate() {
 	}
 }
 
-// proposeAgain finds the messages that earlier primaries have not proposed, or not to a quorum.
+// proposeAgain finds the messages that no earlier primary has proposed to a quorum.
 func (c *variables) proposeAgain() {
 	c.fresh = c.fresh[:0]
 	for _, m := range c.messages {

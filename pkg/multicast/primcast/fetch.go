@@ -7,19 +7,20 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// missing is a message known from an entry of T, without its content.
+// missing is a message that is known from an entry of T and whose content is missing.
 type missing struct {
 	id  multicast.MessageID
 	due time.Duration // the time to fetch its content
 }
 
-// expect waits for START(m) from its sender; it comes unless the sender crashed.
+// expect schedules a fetch of START(m). Usually START(m) arrives from its sender before, unless the sender
+// crashed.
 func (c *variables) expect(id multicast.MessageID) {
 	c.missing = append(c.missing, missing{id: id, due: c.now + c.config.FetchAfter})
 }
 
-// fetch requests the contents and entries that are overdue. Each request goes to another process that has
-// them, so a process that is down or slow does not block them.
+// fetch requests the contents and entries that are overdue. Repeated requests go to different processes that
+// have them, so that a process which is down or slow does not block the fetch.
 func (c *variables) fetch(out *multicast.Output) {
 	for len(c.missing) > 0 {
 		first := c.missing[0]
@@ -43,7 +44,8 @@ func (c *variables) fetch(out *multicast.Output) {
 	}
 }
 
-// namedBy returns another group with m in its T, for a message that is not in the own T any more.
+// namedBy returns a group other than the own one with m in its T, for a message that has left the own T; nil
+// if there is none.
 func (c *system) namedBy(m *message) *group {
 	for _, id := range c.groupIDs {
 		g := c.groups[id]
@@ -54,8 +56,8 @@ func (c *system) namedBy(m *message) *group {
 	return c.own
 }
 
-// fetchEntries requests from a member of g the entries that the members have acknowledged and that have not
-// arrived from the primary for long.
+// fetchEntries requests missing entries of the T of g: members have acknowledged them, and they have not
+// arrived from the primary in time. The requests go to the members in turn.
 func (c *variables) fetchEntries(g *group, out *multicast.Output) {
 	if g.fetchAt == 0 {
 		return
@@ -78,8 +80,7 @@ func (c *variables) fetchEntries(g *group, out *multicast.Output) {
 	}
 }
 
-// onFetch sends START(m) to q, which requested it. q requests again the content that does not fit into one
-// frame.
+// onFetch sends START(m) to q. If the content does not fit into the frame, q requests it again.
 func (c *variables) onFetch(q *peer, id multicast.MessageID) {
 	m := c.messages[id]
 	if m == nil && c.done.has(id) {

@@ -8,11 +8,11 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Bytes bound the output of a step to a peer. Content (START) enters a frame only while there is room; the
-// rest is stored, and follows in the next step. Other packets are small, but there may be many of them:
-// packets beyond the bound wait in peer.frame for the next step, before all later packets. To a peer this
-// looks like a process that takes more steps: links are FIFO, and a link that restarts loses the waiting
-// packets together with those on the way.
+// The bytes that a step sends to a peer are bounded. Content (START) enters a frame only while there is room;
+// the rest is kept for the next steps. Other packets are small, but there may be many of them: packets beyond
+// the bound stay in peer.frame for the next step, before all later packets. To the peer this looks like a
+// process that takes more steps, because links are FIFO, and a link that restarts loses the waiting packets
+// together with those on the way.
 
 // DefaultMaxFrame is 4 MiB.
 const DefaultMaxFrame = 4 << 20
@@ -23,7 +23,8 @@ const maxPacket = multicast.MaxPayload + 1<<18
 // room reports whether content for q may still be put into its frame.
 func (c *system) room(q *peer) bool { return len(q.frame) < c.config.MaxFrame }
 
-// flush outputs the frames of this step, each with the own coverage that its receiver should know (trim.go).
+// flush outputs the frames of this step. It adds to each frame the own coverage that the receiver needs
+// (trim.go).
 func (c *system) flush(out *multicast.Output) {
 	for _, q := range c.order {
 		if len(q.frame) == 0 {
@@ -50,8 +51,8 @@ func (c *system) flush(out *multicast.Output) {
 	}
 }
 
-// fitting returns the total length of the first packets of b that leave together: as many as are within the
-// bound, and at least one.
+// fitting returns the total length of the first packets of b that leave in one frame: as many as fit, and at
+// least one.
 func (c *system) fitting(b []byte) int {
 	if len(b) <= c.config.MaxFrame {
 		return len(b)

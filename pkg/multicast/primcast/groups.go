@@ -7,19 +7,18 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Groups may be added to the configuration while the processes run (the paper's groups are fixed). To the
-// protocol an added group is one that was there from the start, and that no process has heard of yet. Two
-// conditions make this true, and are those of the caller:
+// Groups may be added while the processes run; the groups of the thesis are fixed. For the protocol an added
+// group is a group that has existed from the start and has not sent anything yet. The caller ensures the two
+// conditions of this claim:
 //
-//   - A process of the new group starts only after all processes of the other groups know the group, now and
-//     after restarts. Its frames are then never those of a stranger, which are dropped.
-//   - A message to the new group is multicast only after that, too.
+//   - A process of the new group starts only after all processes of the other groups know the group, durably.
+//     So no process drops its frames as those of a stranger.
+//   - No process multicasts to the new group before that.
 //
-// A checkpoint has the state of all groups that are known when it is written. Groups that were added later
-// begin with their initial state.
+// A checkpoint has the state of all groups that are known when it is written. A process that replays it
+// starts groups that were added later in their initial state.
 
-// AddGroup makes a new group known to the process between two steps. It returns an error, and changes
-// nothing, if the group cannot be added.
+// AddGroup adds a group between two steps. After an error nothing has changed.
 func (c *delivery) AddGroup(g multicast.Group) error {
 	grown := c.config
 	grown.Groups = append(grown.Groups[:len(grown.Groups):len(grown.Groups)], g)
@@ -41,8 +40,8 @@ func (c *delivery) AddGroup(g multicast.Group) error {
 	return nil
 }
 
-// appendCheckpointKind writes the kind of a checkpoint. As long as no group was added, it is the kind that
-// older versions know.
+// appendCheckpointKind writes the kind of a checkpoint. If no group was added, it is the kind that older
+// versions can read.
 func (c *system) appendCheckpointKind(b []byte) []byte {
 	if len(c.groupIDs) == c.config.Founded {
 		return append(b, recordCheckpoint)

@@ -5,25 +5,24 @@ import "github.com/globalfs/globalfs/pkg/multicast"
 // A T of any length comes in parts of about a frame (stream). This process has one request for a part on the
 // way, and requests the next part when that one has ended. A second request would be answered with the same
 // entries, and each of its frames with another request: the answers would multiply, and overflow a link.
+// A part begins with the entry after the requested index. It ends with an ACK, BUMP or SILENT of the sender,
+// which follows each answer. The frames of a part arrive in order, since links are FIFO. The first part comes
+// with NEW-STATE. If there are two requests on the way nevertheless, the answer to the older one is not the
+// part that was requested last, and causes no further request.
 //
-// A part begins with the entry that follows the requested one, and ends with the sender's ACK, BUMP or
-// SILENT, which each answer is followed by. A part of more than one frame stays together: links are FIFO. The
-// first part comes with NEW-STATE. If a second request is on the way nevertheless, its answer is not the part
-// that was requested last, and ends without a further request.
-//
-// When the link restarts, the request or the part may be lost. The source promises again (askAgain), or this
-// process does, and gets NEW-STATE again. The entries that have arrived stay (continued). Otherwise a link
-// that restarts from time to time would never carry a long T.
+// When the link restarts, the request or the part may be lost. Then the source promises again (askAgain), or
+// this process promises again and gets another NEW-STATE. The entries that have arrived are kept (continued);
+// otherwise a long T would never arrive over a link that restarts from time to time.
 
 // incoming is a T on its way to this process: T_max to a candidate, or T' to a process that has promised.
 type incoming struct {
-	source    *peer // nil: there is none
+	source    *peer // the process that sends T; nil: no T is on its way
 	epoch     Epoch
-	from      uint64 // the own T is the same up to here
+	from      uint64 // the own T and the incoming T have the same entries up to here
 	known     uint64
 	requested uint64 // the part that was requested last begins after this entry
-	begun     bool   // it has begun to arrive
-	length    uint64 // the target of known
+	begun     bool   // the part has begun to arrive
+	length    uint64 // length of T; all its entries must become known
 	clock     multicast.Timestamp
 	staged    []staged
 
@@ -38,8 +37,8 @@ type staged struct {
 
 func (in *incoming) takes(q *peer, e Epoch) bool { return in.source == q && in.epoch == e }
 
-// continued is an incoming T that follows on in. If it is the same one after a restart of the link, the
-// entries that have arrived stay: within an epoch T only grows (Lemma 2).
+// continued returns the incoming T with which to continue. If next is the T of in after a restart of the
+// link, the entries that have arrived are kept, because T only grows within an epoch (Lemma 2).
 func (in *incoming) continued(next incoming) incoming {
 	if in.takes(next.source, next.epoch) && in.from <= next.from && next.from <= in.known && in.known <= next.length {
 		next.from, next.known, next.staged = in.from, in.known, in.staged
@@ -53,7 +52,7 @@ func (c *Core) stage(p *entryPacket) {
 	in.begun = in.begun || p.prev == in.requested
 	switch {
 	case p.index <= in.known:
-		return // no progress: it may come repeatedly, as an answer to another request
+		return // a repeated entry, which answers another request
 	case p.index != in.known+1:
 		c.stats.Gaps++ // the link restarts, or the other has forgotten the missing entries
 		return
@@ -64,7 +63,7 @@ func (c *Core) stage(p *entryPacket) {
 	c.install()
 }
 
-// more requests the next part of a T from q, if the present one has ended with a packet.
+// more requests the next part of T from q, if packet p ends the present part.
 func (c *change) more(q *peer, p anyPacket) {
 	switch p.(type) {
 	case *ackPacket, *bumpPacket, *silentPacket:
@@ -76,16 +75,16 @@ func (c *change) more(q *peer, p anyPacket) {
 	}
 }
 
-// askPart requests the part of the incoming T after the known entries.
+// askPart requests the part of the incoming T that follows the known entries.
 func (c *change) askPart() {
 	in := &c.incoming
 	in.requested, in.begun = in.known, false
 	in.source.frame = (&fetchLogPacket{epoch: in.epoch, known: in.known, decided: in.known}).append(in.source.frame)
 }
 
-// askAgain: the source of T_max has promised again, since the link to it has restarted, and the request may
-// be lost. If the source has taken over the state of another member since, or lost power, it does not have
-// that T any more.
+// askAgain handles another promise of the source of T_max: the link to it has restarted, and the request may
+// be lost. If the source has taken over the state of another member since, or has lost power, it does not
+// have that T any more, and the candidate begins again.
 func (c *Core) askAgain(q *peer, p *promise) {
 	in := &c.incoming
 	switch {

@@ -12,9 +12,9 @@ type checked struct {
 	safe  multicast.Timestamp
 }
 
-// check checks the conditions that must hold after every step; doc.go numbers them. The arguments of a
-// frequent Check are in a branch, so that they are not allocated. Other checks are next to the code that they
-// guard: I2 in sequence.append, I3 in deliver, I6 in decide.
+// check checks the invariants of doc.go that can be checked after each step at constant cost. I2, I3 and I6
+// are checked at the code that could break them: sequence.append, deliver and decide. The arguments of a
+// frequent Check are inside a branch, so that they are allocated only for a violation.
 func (c *delivery) check(safe multicast.Timestamp) {
 	if c.clock < c.checked.clock || c.current.Compare(c.promised) > 0 || safe < c.checked.safe {
 		invariant.Broken("the clock went from %d to %d (I1), or the safe timestamp from %d to %d (I7), or E_cur %v is after E_prom %v (I4)",
@@ -27,7 +27,7 @@ func (c *delivery) check(safe multicast.Timestamp) {
 	}
 }
 
-// audit checks every message. A retired process is not checked any more.
+// audit checks the invariants of every message. It skips a process that has retired.
 func (c *delivery) audit() {
 	if c.state == Retired {
 		return

@@ -10,24 +10,24 @@ import (
 
 // The kinds of records.
 const (
-	recordEntry      = 1 + iota // ⟨m, ts⟩ joined T: an entry
-	recordClock                 // the clock may have been sent up to a ceiling: ts
+	recordEntry      = 1 + iota // an entry ⟨m, ts⟩ joined T
+	recordClock                 // the clock may have been sent up to this ceiling
 	recordFinals                // final timestamps of entries: count, (id, ts)…
 	recordCheckpoint            // the whole live state (appendCheckpoint)
 	recordPromise               // E_prom
-	recordState                 // E_cur, its roster, and the entries of T after an index (state)
+	recordState                 // E_cur, its roster, and the entries of T after an index
 	recordRoster                // the roster of the own group, and the place of this process in it
 	recordLost                  // E_cur when power was lost (amnesia.go)
-	recordGrown                 // recordCheckpoint behind the number of its groups (groups.go)
+	recordGrown                 // recordCheckpoint of a configuration with added groups, after their number (groups.go)
 	recordOverlap               // the epoch in which this process may have made proposals that the log lacks (overlap.go)
 )
 
-// checkpointFactor is the minimum ratio of the records since the last checkpoint to the live state for the
-// next checkpoint.
+// checkpointFactor is the size of the records since the last checkpoint, in multiples of the live state, from
+// which a new checkpoint is worth writing.
 const checkpointFactor = 2
 
-// journal is the log of this process from the point of view of its core: the records of a step, and the clock
-// and final timestamps that all records so far contain.
+// journal is the write-ahead log as the core sees it: the records of the present step, and the clock and the
+// final timestamps that the log has recorded.
 type journal struct {
 	checkpointMin int
 	stride        multicast.Timestamp
@@ -35,8 +35,8 @@ type journal struct {
 	records       [][]byte            // of this step
 	sync          bool                // they must survive a loss of power (Output.Sync)
 	written       int                 // bytes since the last checkpoint
-	ceiling       multicast.Timestamp // the clock of a process that replays the log
-	unnoted       []*message          // delivered, but their final-ts is not in the log yet
+	ceiling       multicast.Timestamp // the clock with which a process starts that replays the log
+	unnoted       []*message          // delivered messages to several groups whose final timestamp is not in the log yet
 }
 
 func newJournal(cfg *Config) journal {
@@ -47,13 +47,13 @@ func newJournal(cfg *Config) journal {
 	return j
 }
 
-// begin ends the replay, and reports whether this is the first call.
+// begin ends the replay. It returns true for the first call.
 func (j *journal) begin() (first bool) {
 	first, j.begun = !j.begun, true
 	return first
 }
 
-// replayed counts a record of the log, restored a checkpoint and its ceiling.
+// replayed counts the bytes of a replayed record. restored is called for a checkpoint, with its ceiling.
 func (j *journal) replayed(record []byte) {
 	invariant.Check(!j.begun, "a record is replayed after the first step")
 	j.written += len(record)
@@ -61,10 +61,10 @@ func (j *journal) replayed(record []byte) {
 
 func (j *journal) restored(ceiling multicast.Timestamp) { j.written, j.ceiling = 0, ceiling }
 
-// restartsAt is the clock of a process that replays the log.
+// restartsAt returns the clock with which a process starts that replays the log.
 func (j *journal) restartsAt() multicast.Timestamp { return j.ceiling }
 
-// reaches records that a process that replays the log has a clock of at least ts.
+// reaches raises the ceiling to ts, because a record makes a process that replays it have that clock.
 func (j *journal) reaches(ts multicast.Timestamp) { j.ceiling = max(j.ceiling, ts) }
 
 func (j *journal) record(b []byte) {
@@ -97,8 +97,8 @@ func (j *journal) overlap(e Epoch) {
 	j.record(appendEpoch([]byte{recordOverlap}, e))
 }
 
-// state records the T of a new epoch in one record: a log that ends in the middle of it must not show half of
-// it.
+// state records the T of a new epoch in a single record, so that a log which ends early does not contain a
+// part of it.
 func (j *journal) state(e Epoch, r roster, t *sequence, from uint64) {
 	tail := slices.Collect(t.after(from))
 	b := appendEpoch([]byte{recordState}, e)
@@ -118,7 +118,8 @@ func (j *journal) members(r roster, retired bool) {
 	j.record(appendBool(appendRoster([]byte{recordRoster}, r), retired))
 }
 
-// clock makes sure that a restart does not bring back a clock below the present one.
+// clock records a higher ceiling if now is above the present one, so that a restarted clock is not below a
+// clock that was sent.
 func (j *journal) clock(now multicast.Timestamp) {
 	if now <= j.ceiling {
 		return
@@ -127,12 +128,13 @@ func (j *journal) clock(now multicast.Timestamp) {
 	j.record(varint.AppendUint([]byte{recordClock}, j.ceiling))
 }
 
-// delivered records a message to several groups, for finals.
+// delivered adds a delivered message to several groups to those that finals must record.
 func (j *journal) delivered(m *message) { j.unnoted = append(j.unnoted, m) }
 
-// finals records the final timestamps of messages to several groups if there are other records in this step:
-// after a restart, peers that know that this process covers them cannot name them. The final timestamps of
-// messages to one group are their timestamps in T.
+// finals records the final timestamps of delivered messages to several groups, in a step that has other
+// records too. They must be in the log before this process reports coverage: then peers forget the messages
+// and cannot send the timestamps again after a restart. A message to one group needs no such record, since
+// its final timestamp is its timestamp in T.
 func (j *journal) finals() {
 	if len(j.unnoted) == 0 || len(j.records) == 0 {
 		return
@@ -150,20 +152,20 @@ func (j *journal) noted() {
 	j.unnoted = j.unnoted[:0]
 }
 
-// lacksFinal reports whether a final timestamp of a class up to a position is not in the log.
+// lacksFinal reports whether the log lacks the final timestamp of a delivery of a class up to a position.
 func (j *journal) lacksFinal(at multicast.ClassPosition) bool {
 	return slices.ContainsFunc(j.unnoted, func(m *message) bool {
 		return m.class.name == at.Class && m.position().Compare(at.Position) <= 0
 	})
 }
 
-// checkpointed records that a checkpoint stands for all records so far.
+// checkpointed records that a checkpoint has replaced all records so far.
 func (j *journal) checkpointed() {
 	j.written = 0
 	j.noted()
 }
 
-// isLong reports whether a checkpoint of that size is worth its bytes.
+// isLong reports whether the log is long enough for a checkpoint of that size.
 func (j *journal) isLong(size int) bool {
 	return j.written > max(j.checkpointMin, checkpointFactor*size)
 }
@@ -185,8 +187,8 @@ func (j *journal) flush(out *multicast.Output) {
 // checkpointSize is the approximate length of a checkpoint.
 func (c *variables) checkpointSize() int { return c.t.size() + 8*c.done.spans() }
 
-// Checkpoint returns a record that stands for all records output before, including those of the last step. A
-// log that several cores share is cut by the checkpoints of all of them.
+// Checkpoint returns a record that replaces all records output so far, including those of the last step. If
+// several cores share a log, the caller takes a checkpoint of each before it cuts the log.
 func (c *Core) Checkpoint() []byte {
 	c.log.checkpointed()
 	return c.appendCheckpoint(make([]byte, 0, c.checkpointSize()))

@@ -7,27 +7,27 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// ledger is the known state of the T of a group: of the whole T of the own group, and of the entries of other
-// groups that concern this process. Within an epoch T only grows (Lemma 2), so that a process acknowledges
-// all of it by its length, and the newest ACK stands for all before it.
+// ledger is the T of a group as this process knows it: the whole T of the own group, and of another group's T
+// the entries that concern this process. Within an epoch T only grows (Lemma 2). So a process acknowledges
+// all of T by its length, and its newest ACK replaces its earlier ones.
 type ledger struct {
-	epoch   Epoch         // of T; of the own group: E_cur
-	entries []entry       // of another group: known and not decided, in their order
-	known   uint64        // of another group: all entries up to here are known
-	decided uint64        // a quorum has acknowledged all up to here
-	fetchAt time.Duration // time to fetch from a member that is ahead; 0: none
+	epoch   Epoch         // the epoch of T; in the own group E_cur
+	entries []entry       // only of another group: the known entries that are not decided, ascending
+	known   uint64        // only of another group: all entries up to this index are known
+	decided uint64        // a quorum has acknowledged all entries up to this index
+	fetchAt time.Duration // time of the fetch of entries that a member has and this process lacks; 0: none
 	fetches int
-	scratch []uint64 // for decideUpTo
+	scratch []uint64 // buffer of decideUpTo
 }
 
-// entry is ⟨E, m, ts⟩ at its index in the T of another group.
+// entry is an entry ⟨E, m, ts⟩ of another group's T, with its index.
 type entry struct {
 	index   uint64
 	ts      multicast.Timestamp
-	message *message // nil: delivered and forgotten
+	message *message // nil: this process has delivered and forgotten it
 }
 
-// knownOf is the index up to which the entries of g that concern this process are known.
+// knownOf returns the index up to which this process knows the entries of g that concern it.
 func (c *variables) knownOf(g *group) uint64 {
 	if g == c.own {
 		return c.known()
@@ -35,10 +35,10 @@ func (c *variables) knownOf(g *group) uint64 {
 	return g.known
 }
 
-// known is the index of the last proposal of the primary that is known here.
+// known returns the index of the last proposal of the own primary that this process knows.
 func (c *variables) known() uint64 { return c.t.last() + uint64(len(c.accepted)) }
 
-// onEntry handles an entry of the T of q's group: lines 40-45 for the own group, lines 46-49 for others.
+// onEntry handles an entry of the T of q's group: lines 40-45 for the own group, lines 46-49 for another one.
 func (c *Core) onEntry(q *peer, p *entryPacket) {
 	if !q.group.leads(p.epoch) {
 		c.stats.BadPackets++
@@ -65,7 +65,8 @@ func (c *Core) onEntry(q *peer, p *entryPacket) {
 	c.decideUpTo(g)
 }
 
-// continues reports whether an entry of q's T follows the known entries here, possibly in a new epoch.
+// continues reports whether an entry, whose predecessor has the index prev, follows the known entries of q's
+// group, possibly in a new epoch.
 func (c *variables) continues(q *peer, e Epoch, prev uint64) bool {
 	g := q.group
 	order := e.Compare(g.epoch)
@@ -82,8 +83,8 @@ func (c *variables) continues(q *peer, e Epoch, prev uint64) bool {
 	return true
 }
 
-// onUpTo: q has sent all entries that concern this process. This process covers the entries that q has
-// forgotten, or is told that it is behind.
+// onUpTo handles the end of an answer of q to fetchLogPacket. If q has forgotten entries that concern this
+// process, this process covers them, or q informs it that it is behind.
 func (c *delivery) onUpTo(q *peer, p *upToPacket) {
 	if q.group != c.own && q.group.leads(p.epoch) && c.continues(q, p.epoch, p.prev) {
 		q.group.known = max(q.group.known, p.index)
@@ -91,8 +92,8 @@ func (c *delivery) onUpTo(q *peer, p *upToPacket) {
 	}
 }
 
-// turn follows another group into an epoch. Entries that a quorum acknowledged are in its T too (Lemma 3),
-// the others need not be.
+// turn moves the ledger of another group to an epoch. Entries that a quorum has acknowledged are in the T of
+// that epoch, too (Lemma 3). Other entries may not be, and are dropped.
 func (c *variables) turn(g *group, e Epoch) {
 	for _, x := range g.entries {
 		c.unmention(x.message)
@@ -101,7 +102,7 @@ func (c *variables) turn(g *group, e Epoch) {
 	c.enterClocks(g)
 }
 
-// unmention deletes a message of which only the id remains.
+// unmention removes one mention of m. It deletes m if no ledger names m and only its id is known.
 func (c *variables) unmention(m *message) {
 	if m == nil {
 		return
@@ -112,19 +113,20 @@ func (c *variables) unmention(m *message) {
 	}
 }
 
-// isAhead reports whether q's T has entries that are unknown here, and can be fetched from q.
+// isAhead reports whether q's T has entries that this process lacks and can fetch from q.
 func (c *variables) isAhead(q *peer) bool {
 	switch order := q.acked.Compare(q.group.epoch); {
 	case order < 0, order > 0 && q.group == c.own:
-		return false // the own group's T comes with NEW-STATE then
+		return false // then NEW-STATE brings the T of the own group
 	case order > 0:
 		return true
 	}
 	return q.last > c.knownOf(q.group)
 }
 
-// expectEntries: q's ACK covers entries that are unknown here. The primary has sent them before, so they are
-// lost; from another member, the primary's entries are perhaps on the way.
+// expectEntries handles an ACK of q for entries that this process lacks. If q is the primary, it has sent
+// them before the ACK, so they are lost and are fetched at once. If q is another member, the primary's
+// entries may be on the way, and are fetched later.
 func (c *variables) expectEntries(q *peer) {
 	if q.id == q.acked.Leader {
 		c.gap(q)
@@ -133,7 +135,7 @@ func (c *variables) expectEntries(q *peer) {
 	}
 }
 
-// gap: a part of q's T is missing here; it is requested from q, once.
+// gap requests the missing part of q's T from q, unless a request is on the way.
 func (c *variables) gap(q *peer) {
 	if q.fetching || q == c.self {
 		return
@@ -143,25 +145,25 @@ func (c *variables) gap(q *peer) {
 	q.frame = (&fetchLogPacket{epoch: q.group.epoch, known: c.knownOf(q.group), decided: q.group.decided}).append(q.frame)
 }
 
-// onFetchLog answers q with the entries of T that q does not know; content goes to the own group only, other
-// groups have it from the sender.
+// onFetchLog answers a request of q with the entries of T that q lacks. For the own group, content is sent
+// with them; other groups get content from the sender.
 func (c *Core) onFetchLog(q *peer, p *fetchLogPacket) {
 	if p.epoch.Compare(c.current) > 0 {
 		return // q knows more
 	}
-	from := p.decided // decided there, and so the same here
+	from := p.decided // q knows these to be decided, so they are the same here
 	if p.epoch == c.current {
 		from = p.known
 		if c.state == Candidate && q.group == c.own {
-			c.oracle.progressed(c.now) // a long T needs many round trips to the members that have promised
+			c.oracle.progressed(c.now) // a long T needs many round trips
 		}
 	}
 	c.stream(q, from)
 	q.speak = true
 }
 
-// stream sends q the entries of T after from that concern it: at least one, and others while there is room. A
-// peer that is still behind then requests more.
+// stream sends q the entries of T after from that concern q: at least one, and more while there is room in
+// the frame. q requests the rest.
 func (c *variables) stream(q *peer, from uint64) {
 	q.tellBehind()
 	prev := from
@@ -183,7 +185,7 @@ func (c *variables) stream(q *peer, from uint64) {
 	}
 }
 
-// onAck handles r-deliver(⟨ACK, m, h, E, ts, q⟩) for all of T at q, up to a length, and
+// onAck handles r-deliver(⟨ACK, m, h, E, ts, q⟩) for all entries of q's T up to a length, and
 // r-deliver(⟨BUMP, E, ts, q⟩): lines 40-41, 46-47, 51-52.
 func (c *Core) onAck(q *peer, p *ackPacket) {
 	g := q.group
@@ -198,9 +200,9 @@ func (c *Core) onAck(q *peer, p *ackPacket) {
 		c.heardActive(q, p.epoch)
 	}
 	q.acked, q.length, q.last = p.epoch, p.length, p.last
-	q.fetching = q.fetching && q.requestStep == c.checked.steps // no answer yet to a request of this step
+	q.fetching = q.fetching && q.requestStep == c.checked.steps // false, unless the request was made in this step
 	if g != c.own && p.epoch.Compare(g.epoch) > 0 && p.last <= g.decided {
-		c.turn(g, p.epoch) // no later entry concerns this process
+		c.turn(g, p.epoch) // then no later entry of the old epoch concerns this process
 	}
 	if c.isAhead(q) {
 		c.expectEntries(q)
@@ -211,7 +213,7 @@ func (c *Core) onAck(q *peer, p *ackPacket) {
 	c.decideUpTo(g)
 }
 
-// decideUpTo advances the part of the T of g that a quorum of one epoch acknowledges (R3).
+// decideUpTo decides the entries of the T of g that a quorum has acknowledged in one epoch (R3).
 func (c *delivery) decideUpTo(g *group) {
 	if !g.counts() {
 		return
@@ -244,7 +246,7 @@ func (c *delivery) decideUpTo(g *group) {
 	g.decided = upTo
 }
 
-// decideOwn decides the proposals of the own group's primary, up to an index that is known here.
+// decideOwn decides the entries of the own T up to an index.
 func (c *delivery) decideOwn(upTo uint64) {
 	for _, s := range c.t.slotsAfter(c.own.decided) {
 		if s.index > upTo {
@@ -261,7 +263,7 @@ func (c *delivery) decideOwn(upTo uint64) {
 	}
 }
 
-// leads reports whether e is an epoch of g.
+// leads reports whether the leader of epoch e is a member of g.
 func (g *group) leads(e Epoch) bool {
 	return slices.ContainsFunc(g.members(), func(q *peer) bool { return q.id == e.Leader })
 }

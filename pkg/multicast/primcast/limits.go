@@ -6,15 +6,16 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// clockStride is the distance of the ceiling in the log from a clock that is about to be sent: one record per
-// stride of timestamps, and a restarted clock jumps by at most a stride. Hybrid timestamps are microseconds.
+// clockStride is the distance by which the recorded ceiling is ahead of the clock: the log gets one record
+// for each stride of timestamps, and a restarted clock jumps by at most a stride. With the hybrid clock,
+// timestamps are microseconds, and hybridStride is about a second.
 const (
 	clockStride  = 1 << 12
 	hybridStride = 1 << 20
 )
 
-// raiseClock raises min-clock(q), lines 15-16. The primary's clock counts once all its proposals up to it are
-// known: line 22 needs that (I5).
+// raiseClock raises min-clock(q) (lines 15-16). The clock of a primary counts only once this process knows
+// all proposals up to it: line 22 relies on that (I5).
 func (c *variables) raiseClock(q *peer, s epochClock) {
 	g := q.group
 	if s.epoch.Compare(g.epoch) > 0 {
@@ -30,7 +31,7 @@ func (c *variables) raiseClock(q *peer, s epochClock) {
 	}
 }
 
-// onBump handles r-deliver(⟨BUMP, E, ts, q⟩), lines 51-52, from a process that follows no primary.
+// onBump handles r-deliver(⟨BUMP, E, ts, q⟩) of a process that follows no primary (lines 51-52).
 func (c *Core) onBump(q *peer, p *bumpPacket) {
 	if q.group != c.own {
 		c.stats.BadPackets++
@@ -41,8 +42,8 @@ func (c *Core) onBump(q *peer, p *bumpPacket) {
 	c.raiseClock(q, epochClock{epoch: p.epoch, ts: p.ts, last: p.last})
 }
 
-// proposed is the known length of the T of E_prom: a primary that has restarted sends its clock before it is
-// active again.
+// proposed returns the length of T, if it is the T of E_prom, else 0. A primary that has restarted sends its
+// clock with it before its epoch is known to be active again.
 func (c *variables) proposed() uint64 {
 	if c.current != c.promised {
 		return 0
@@ -50,7 +51,7 @@ func (c *variables) proposed() uint64 {
 	return c.t.last()
 }
 
-// enterClocks counts, in a new epoch of g, the clocks that were already sent in it.
+// enterClocks counts, after g has entered a new epoch, the clocks that members have sent in that epoch.
 func (c *variables) enterClocks(g *group) {
 	g.clocksChanged = true
 	for _, q := range g.members() {
@@ -61,9 +62,10 @@ func (c *variables) enterClocks(g *group) {
 	}
 }
 
-// updateLimit computes quorum-clock (lines 17-18) and the limit of it and line 28, if the known members are
-// those of the epoch (R3). Neither a new primary nor anything in its T is below an earlier limit: it has been
-// in a quorum.
+// updateLimit computes quorum-clock (lines 17-18), and the limit: the lower one of quorum-clock and the clock
+// of the primary (line 28). It does so only if the known members are those of the epoch (R3). The limit never
+// goes back: the proposals of a new primary, and the entries of its T, are above it unless they are known
+// here, since the promises for its epoch contain a process of the quorum.
 func (g *group) updateLimit() {
 	if !g.clocksChanged || !g.counts() {
 		return
@@ -83,11 +85,12 @@ func (g *group) updateLimit() {
 	g.limit = max(g.limit, min(leader, g.quorumClock))
 }
 
-// laziness is the ratio of FetchAfter to the delay of an acknowledgement that its receiver does not need.
+// laziness divides FetchAfter: the quotient is the delay of an acknowledgement that its receiver does not
+// need.
 const laziness = 4
 
-// isDue reports whether q must get the acknowledgement of this step, although q may not need it. It leaves
-// with other packets for q, or a little later.
+// isDue reports whether q must get an acknowledgement in this step. An acknowledgement that q does not need
+// waits for other packets to q, or for a short time.
 func (c *delivery) isDue(q *peer, out *multicast.Output) bool {
 	if len(q.frame) > 0 || !c.canDecideWithout(q) {
 		return true
@@ -102,14 +105,14 @@ func (c *delivery) isDue(q *peer, out *multicast.Output) bool {
 	return false
 }
 
-// canDecideWithout reports whether q decides without acknowledgements of this process: both follow the same
-// primary, which is a quorum together with q (doc.go). There is at most one such process.
+// canDecideWithout reports whether q decides without acknowledgements of this process, because q and their
+// common primary are a quorum (doc.go). This holds for at most one process.
 func (c *delivery) canDecideWithout(q *peer) bool {
 	return c.state == Follower && q.group == c.own && q != c.self && q.id != c.current.Leader && c.own.majority() <= 2 && !c.own.isChanging()
 }
 
-// acknowledge is lines 39, 45 and 50 once a step, for all of T and the clock together. Waiting processes get
-// it after the log has it.
+// acknowledge is lines 39, 45 and 50, once for each step: it acknowledges all of T and sends the clock. The
+// acknowledgement leaves after the records of the step are durable.
 func (c *delivery) acknowledge(out *multicast.Output) {
 	c.speakFront()
 	for _, q := range c.order {

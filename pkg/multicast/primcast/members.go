@@ -7,7 +7,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// peer returns the known state of a process, and makes it if necessary.
+// peer returns the known state of a process; it creates the state for an unknown process.
 func (c *system) peer(id multicast.ProcessID) *peer {
 	q := c.peers[id]
 	if q == nil {
@@ -18,7 +18,7 @@ func (c *system) peer(id multicast.ProcessID) *peer {
 	return q
 }
 
-// seatable reports whether r can be the roster of g.
+// seatable reports whether r is a valid roster of g.
 func (c *system) seatable(g *group, r roster) bool {
 	if len(r.ids) == 0 || len(r.ids) > maxMembers || len(r.before) > maxMembers {
 		return false
@@ -34,7 +34,7 @@ func (c *system) seatable(g *group, r roster) bool {
 	return true
 }
 
-// learnRoster takes in a roster of g from another process, or of a new epoch.
+// learnRoster takes a roster of g from another process or of a new epoch, if it is newer than the known one.
 func (c *Core) learnRoster(g *group, r roster) {
 	if !c.seatable(g, r) {
 		return
@@ -48,7 +48,7 @@ func (c *Core) learnRoster(g *group, r roster) {
 	}
 }
 
-// settle drops the members before: the present epoch is active.
+// settle drops the members before the last change (B of roster.go), because the present epoch is active.
 func (c *Core) settle() {
 	if c.own.seatedIn() == c.current {
 		r := c.own.roster()
@@ -57,7 +57,7 @@ func (c *Core) settle() {
 	}
 }
 
-// seat makes r the roster of g.
+// seat makes r the roster of g, and updates all state that depends on the members.
 func (c *Core) seat(g *group, r roster) {
 	was, settled := g.members(), g.settled()
 	for _, q := range was {
@@ -84,7 +84,7 @@ func (c *Core) seat(g *group, r roster) {
 	c.moveSeats(g, was)
 }
 
-// moveSeats updates the state after a change of the members of g.
+// moveSeats updates the state of processes and messages after a change of the members of g.
 func (c *delivery) moveSeats(g *group, was []*peer) {
 	if slices.Equal(was, g.members()) {
 		return
@@ -110,13 +110,13 @@ func (c *delivery) moveSeats(g *group, was []*peer) {
 	}
 }
 
-// admit reports whether a packet of q is to be taken in. A process without a vote in any group may not know
-// that it was replaced, and gets the roster.
+// admit reports whether a packet of q is to be handled. A process that is in no group gets the roster, since
+// it may not know that it was replaced.
 func (c *system) admit(q *peer, p anyPacket) bool {
 	switch p := p.(type) {
 	case *newEpochPacket:
 		if q.group == nil && slices.Contains(p.roster.ids, q.id) && c.seatable(c.own, p.roster) {
-			q.group = c.own // q takes part in a change that is unknown here
+			q.group = c.own // q takes part in a change of which this process does not know
 		}
 	case *rosterPacket:
 		return true
@@ -132,7 +132,7 @@ func (c *system) admit(q *peer, p anyPacket) bool {
 	return true
 }
 
-// inform sends q the members of g, once a step.
+// inform sends q the members of g, at most once in a step.
 func (c *system) inform(q *peer, g *group) {
 	if step := c.checked.steps + 1; q.informed != step {
 		q.informed = step
@@ -140,14 +140,14 @@ func (c *system) inform(q *peer, g *group) {
 	}
 }
 
-// tellRoster sends q the members of g, if they differ from the configured members.
+// tellRoster sends q the members of g, if they differ from the configuration.
 func (q *peer) tellRoster(g *group) {
 	if g.from() != (Epoch{}) && !g.isChanging() {
 		q.frame = (&rosterPacket{group: g.id, roster: g.roster(), known: g.isKnown()}).append(q.frame)
 	}
 }
 
-// dismiss informs processes that are no longer members, once all quorums of the members know it (R4).
+// dismiss informs processes that have left the group, once each quorum of the members knows it (R4).
 func (c *Core) dismiss() {
 	if c.dismissed == c.own.from() || !c.own.isKnown() {
 		return
@@ -160,12 +160,12 @@ func (c *Core) dismiss() {
 	}
 }
 
-// onRoster: q sends the members of a group. It sends its own group before it acknowledges anything in an
-// epoch with them.
+// onRoster handles the members of a group from q. A process sends its own roster before its first
+// acknowledgement in an epoch with that roster.
 func (c *Core) onRoster(q *peer, p *rosterPacket) {
 	g := c.groups[p.group]
 	if g != nil && q.group == nil && slices.Contains(p.roster.ids, q.id) {
-		q.group = g // a new member sends its own roster
+		q.group = g // a new member sends the roster of its own group
 	}
 	if g == nil || q.group == nil || len(p.roster.before) > 0 || !c.seatable(g, p.roster) {
 		c.stats.BadPackets++
@@ -187,7 +187,7 @@ func (c *variables) retire() {
 	c.log.members(c.own.roster(), c.state == Retired)
 }
 
-// rest is a step of a process that has retired.
+// rest is the step of a process that has retired.
 func (c *Core) rest(out *multicast.Output) {
 	for _, q := range c.order {
 		q.frame, q.early = nil, 0
@@ -196,7 +196,7 @@ func (c *Core) rest(out *multicast.Output) {
 	out.Safe, out.Retired = c.checked.safe, true
 }
 
-// onReplace: a member of the own group received a request for a change of the members.
+// onReplace handles a request for a change of the members, which a member of the own group has received.
 func (c *Core) onReplace(q *peer, r multicast.Replacement) {
 	if q.group != c.own || q.member < 0 {
 		c.stats.BadPackets++
@@ -208,7 +208,7 @@ func (c *Core) onReplace(q *peer, r multicast.Replacement) {
 	}
 }
 
-// replaceMember takes in a request for a change of the members; the primary executes it.
+// replaceMember records a request for a change of the members. The primary executes it.
 func (c *Core) replaceMember(r multicast.Replacement) {
 	if c.changes(r) && !slices.Contains(c.replacements, r) {
 		c.replacements = append(c.replacements, r)
@@ -216,8 +216,8 @@ func (c *Core) replaceMember(r multicast.Replacement) {
 	}
 }
 
-// changes reports whether r is still pending, and possible: a member leaves, or a process joins that was
-// never a member.
+// changes reports whether r is possible and not done: a member leaves, or a process joins that was never a
+// member.
 func (c *system) changes(r multicast.Replacement) bool {
 	leaves, joins := c.peers[r.Old], c.peers[r.New]
 	switch {
@@ -229,7 +229,8 @@ func (c *system) changes(r multicast.Replacement) bool {
 	return r.New == 0 || joins == nil || joins.group == nil || joins.group == c.own && joins.member < 0 && !joins.left
 }
 
-// pursueReplacements: the primary starts an epoch with the new members, and others remind it.
+// pursueReplacements makes the primary start an epoch with the requested members. Other members remind the
+// primary of the request.
 func (c *Core) pursueReplacements(out *multicast.Output) {
 	if !c.own.isChanging() { // else the last change may still fail
 		c.replacements = slices.DeleteFunc(c.replacements, func(r multicast.Replacement) bool { return !c.changes(r) })
@@ -256,7 +257,7 @@ func (c *Core) pursueReplacements(out *multicast.Output) {
 	}
 }
 
-// seekNew sends to processes that are to join: a link may start only once one end has something to send.
+// seekNew sends to processes that are to join, because a link starts only when one end sends.
 func (c *Core) seekNew() {
 	for _, r := range c.replacements {
 		if r.New == 0 {
@@ -268,8 +269,7 @@ func (c *Core) seekNew() {
 	}
 }
 
-// handOver asks another member, each time the next one, to start the replacement of this process, the
-// primary.
+// handOver asks another member, in turn, to lead the epoch that replaces this process, which is the primary.
 func (c *Core) handOver() {
 	others := len(c.own.members()) - 1
 	for _, r := range c.replacements {
@@ -281,12 +281,13 @@ func (c *Core) handOver() {
 	}
 }
 
-// canDo reports whether this process can lead an epoch with that change: it stays, and the new process runs.
+// canDo reports whether this process can lead the epoch with change r: it stays a member, and the new process
+// runs.
 func (c *system) canDo(r multicast.Replacement) bool {
 	return c.changes(r) && r.Old != c.self.id && (r.New == 0 || c.peers[r.New] != nil && c.peers[r.New].linked)
 }
 
-// nextRoster returns the roster of the epoch that this candidate starts (R1).
+// nextRoster returns the roster of the epoch for which this candidate campaigns (R1).
 func (c *Core) nextRoster() roster {
 	next := c.own.roster()
 	next.latest = c.promised
@@ -297,7 +298,7 @@ func (c *Core) nextRoster() roster {
 	return next
 }
 
-// changeMembers returns the members after a change.
+// changeMembers returns the members ids after the change r.
 func changeMembers(ids []multicast.ProcessID, r multicast.Replacement) []multicast.ProcessID {
 	ids = slices.Clone(ids)
 	i := slices.Index(ids, r.Old)

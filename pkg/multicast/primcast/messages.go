@@ -7,8 +7,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A frame is a sequence of packets: the kind, then its fields (packets.go). The frame identifies the sender,
-// and so q and h of the algorithm's tuples.
+// kind is the kind of a packet. A frame is a sequence of packets, each a kind and its fields (packets.go).
+// The link identifies the sender of a frame: packets omit q and h of the algorithm's tuples.
 type kind uint8
 
 const (
@@ -33,12 +33,13 @@ const (
 	kindNewState
 )
 
-// maxNumber bounds received timestamps, sequence and epoch numbers and positions, so that computations with
-// them cannot overflow.
+// maxNumber bounds received timestamps, positions, sequence numbers and epoch numbers, so that sums of them
+// do not overflow.
 const maxNumber = 1 << 62
 
-// appendAck acknowledges T to q, and sends the clock and, for a primary, the position of its undelivered
-// messages.
+// appendAck appends an acknowledgement of T and the clock to the frame of q. If q is in another group, and
+// some message has requested atomic global order, the packet also has the front that q may wait for
+// (order.go).
 func (c *delivery) appendAck(q *peer) []byte {
 	p := ackPacket{epoch: c.current, length: c.t.last(), last: c.t.last(), ts: c.clock}
 	if q.group != c.own {
@@ -146,7 +147,7 @@ func appendMessage(b []byte, m *multicast.Message) []byte {
 	return varint.AppendBytes(varint.AppendUint(varint.AppendUint(b, m.After), m.Order|durableBit(m)), m.Payload)
 }
 
-// durable is the bit of Message.Durable, beside Message.Order.
+// durable encodes Message.Durable as a bit of the byte that holds Message.Order.
 const durable multicast.Order = 2
 
 func durableBit(m *multicast.Message) multicast.Order {
@@ -172,5 +173,5 @@ func readMessage(r *varint.Reader) multicast.Message {
 // packetSize is the approximate size in bytes of a message in a frame or a record.
 func packetSize(m *multicast.Message) int { return len(m.Payload) + 3*len(m.Dest) + 48 }
 
-// grow makes room for a packet that holds m.
+// grow makes room in b for a packet with m.
 func grow(b []byte, m *multicast.Message) []byte { return slices.Grow(b, packetSize(m)) }

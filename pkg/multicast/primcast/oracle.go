@@ -7,22 +7,23 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// oracle is the leader oracle: it decides when a primary is suspected. It knows times only; the
-// core reports events (Core.watch).
+// oracle is the leader oracle: it decides when the primary is suspected. It computes with times only; the
+// core reports the events (Core.watch).
 //
-// A process that waits for its primary, for a delivery or for the begin of an epoch, watches it: the process
-// PINGs the group, so that a primary without other messages answers, and the other members watch, too. A
-// primary that is silent for suspectAfter is suspected, and the group is told (SILENT). Only if a quorum
-// follows no working primary, the first member in the configured order starts an epoch. So a single process
-// that receives nothing unseats no primary, and a group without waiting messages sends nothing.
+// A process watches its primary while it waits for a delivery or for the begin of an epoch. It sends PING to
+// the group: a primary without other messages answers, and the other members begin to watch, too. If the
+// primary is silent for suspectAfter, the process suspects it and reports that to the group (SILENT). An
+// epoch starts only if a quorum follows no working primary; the first member in the configured order starts
+// it. So a single process that receives nothing does not remove a working primary, and a group without
+// waiting messages sends nothing.
 type oracle struct {
 	suspectAfter time.Duration
-	leaderAt     time.Duration // the last sign of life of the primary
-	changeAt     time.Duration // the last progress of the change to another epoch
-	watchSince   time.Duration // -1: the primary is not watched
-	watchUntil   time.Duration // another process waits for the primary
+	leaderAt     time.Duration // last sign of life of the primary
+	changeAt     time.Duration // last progress of the change to another epoch
+	watchSince   time.Duration // begin of the watch; -1: the primary is not watched
+	watchUntil   time.Duration // end of the time for which another process waits for the primary
 	nextPing     time.Duration
-	lostSince    time.Duration // a member follows an epoch that failed; 0: none does
+	lostSince    time.Duration // begin of the time in which a member is in an epoch that failed; 0: none is
 	jitter       time.Duration
 	backoff      int
 	random       uint64
@@ -30,7 +31,7 @@ type oracle struct {
 
 const (
 	pingsPerSuspicion = 4
-	maxBackoff        = 3 // a failed campaign is repeated up to 2^3 times as late
+	maxBackoff        = 3 // after failed campaigns the next one comes up to 2^3 times as late
 )
 
 func newOracle(suspectAfter time.Duration, seed uint64) oracle {
@@ -45,7 +46,7 @@ func (o *oracle) heard(now time.Duration) { o.leaderAt = now }
 // progressed records that the change to another epoch has begun or moved on.
 func (o *oracle) progressed(now time.Duration) { o.changeAt = now }
 
-// delivered records that the present primary works: the next campaign is not late.
+// delivered records that the present primary works, which resets the backoff of campaigns.
 func (o *oracle) delivered() { o.backoff = 0 }
 
 // asked records that another process waits for the primary.
@@ -54,11 +55,11 @@ func (o *oracle) asked(now time.Duration) { o.watchUntil = now + 2*o.suspectAfte
 // isAsked reports whether another process has recently waited for the primary.
 func (o *oracle) isAsked(now time.Duration) bool { return o.watchUntil > now }
 
-// rest ends watching: no process waits for the primary.
+// rest ends the watch, because no process waits for the primary.
 func (o *oracle) rest() { o.watchSince = -1 }
 
-// watch begins to watch the primary, if necessary, and reports whether pings are due. The next ones are due
-// at nextPingAt.
+// watch begins to watch the primary, if that has not begun, and reports whether pings are due. It sets
+// nextPing to the time of the next ones.
 func (o *oracle) watch(now time.Duration) (ping bool) {
 	interval := o.suspectAfter / pingsPerSuspicion
 	if o.watchSince < 0 {
@@ -72,7 +73,9 @@ func (o *oracle) watch(now time.Duration) (ping bool) {
 
 func (o *oracle) nextPingAt() time.Duration { return o.nextPing }
 
-// silence is the time for which the primary, or the change to another epoch, has made no progress.
+// silence returns the time since the last sign of life of the primary, or since the begin of the watch if
+// that is later. If the epoch is not active, it returns the time since the last progress of the change of
+// epochs.
 func (o *oracle) silence(now time.Duration, active bool) time.Duration {
 	if active {
 		return now - max(o.watchSince, o.leaderAt)
@@ -80,25 +83,25 @@ func (o *oracle) silence(now time.Duration, active bool) time.Duration {
 	return now - o.changeAt
 }
 
-// isQuiet reports whether a silence requires a ping, suspects whether it requires a suspicion.
+// isQuiet reports whether a silence requires a ping; suspects reports whether it requires a suspicion.
 func (o *oracle) isQuiet(silence time.Duration) bool {
 	return silence >= o.suspectAfter/pingsPerSuspicion
 }
 
 func (o *oracle) suspects(silence time.Duration) bool { return silence >= o.suspectAfter }
 
-// patience is the maximum silence of a primary before a member with a rank starts an epoch.
+// patience returns the silence after which the member with a rank starts an epoch; see rank.
 func (o *oracle) patience(rank int) time.Duration {
 	return (o.suspectAfter + time.Duration(rank)*o.suspectAfter/2 + o.jitter) << o.backoff
 }
 
-// campaigned makes the next campaign of this process later.
+// campaigned doubles the wait before the next campaign of this process, up to maxBackoff times.
 func (o *oracle) campaigned() {
 	o.backoff = min(o.backoff+1, maxBackoff)
 	o.draw()
 }
 
-// draw makes the next jitter, up to half a step between two ranks (splitmix64).
+// draw draws the next jitter, at most half of the difference between two ranks (splitmix64).
 func (o *oracle) draw() {
 	o.random += 0x9e3779b97f4a7c15
 	z := o.random
@@ -108,8 +111,8 @@ func (o *oracle) draw() {
 	o.jitter = time.Duration(z % uint64(o.suspectAfter/4+1))
 }
 
-// lost records whether some member has promised to an epoch that failed. If this lasts, overdue reports that
-// it is time to bring that member back; otherwise the primary checks again at a time, unless that is 0.
+// lost records whether some member is in an epoch that failed. If this lasts, overdue reports that the
+// primary must bring the member back by a new epoch. Otherwise at is the time of the next check; 0: none.
 func (o *oracle) lost(now time.Duration, is bool) (at time.Duration, overdue bool) {
 	switch {
 	case !is:
@@ -130,7 +133,7 @@ func (c *Core) waits() bool {
 	return c.waiting > 0 || c.unproposed > 0 || !c.active() || len(c.replacements) > 0
 }
 
-// watch is the oracle's part of a step.
+// watch is the part of a step in which the oracle runs.
 func (c *Core) watch(out *multicast.Output) {
 	if len(c.own.members()) == 1 && !c.own.isChanging() || !c.own.elects(c.self) {
 		return
@@ -165,7 +168,7 @@ func (c *Core) watch(out *multicast.Output) {
 	}
 }
 
-// ping requests signs of life of the primary from the group, or reports that there are none.
+// ping sends PING to the group; after a long silence it sends SILENT.
 func (c *Core) ping(silence time.Duration) {
 	for _, q := range c.own.electors() {
 		switch {
@@ -178,7 +181,8 @@ func (c *Core) ping(silence time.Duration) {
 	}
 }
 
-// rank is the place of this process among the members that may follow the present leader.
+// rank returns the place of this process among the members that may follow the present primary, in the
+// configured order.
 func (c *variables) rank() int {
 	rank := c.self.member
 	if leader := c.peers[c.promised.Leader]; leader != nil && leader.member < rank {
@@ -187,8 +191,8 @@ func (c *variables) rank() int {
 	return rank
 }
 
-// relay gives the primary messages that it may lack, because their sender crashed before it sent them to all
-// processes: the messages that were not proposed from one ping to the next.
+// relay sends the primary messages that it may lack because their sender has crashed before it sent them to
+// all processes: those that were known and not proposed at two successive pings.
 func (c *variables) relay() {
 	if c.unproposed == 0 || !c.active() {
 		return
@@ -209,20 +213,21 @@ func (c *variables) relay() {
 	}
 }
 
-// quorumSilent reports whether a quorum has recently reported that it follows no working primary. A new
-// member may not know yet that it is a member.
+// quorumSilent reports whether a quorum has recently reported that it follows no working primary. Old and new
+// members count during a change, since a new member may not know yet that it is one.
 func (c *system) quorumSilent() bool {
 	silent := func(q *peer) bool { return q.silent != 0 && c.now-q.silent <= c.config.SuspectAfter }
 	return hasQuorum(c.own.members(), silent) || hasQuorum(c.own.settled(), silent)
 }
 
-// onPing: q waits for the primary, or a process of another group waits for information from this group.
+// onPing handles a PING: q waits for the primary, or q is in another group and waits for information from
+// this one.
 func (c *Core) onPing(q *peer) {
 	c.oracle.asked(c.now)
 	q.speak = true
 }
 
-// onSilent: q receives nothing from the leader of the epoch it has promised to.
+// onSilent handles a SILENT: q receives nothing from the primary of the epoch that it has promised.
 func (c *Core) onSilent(q *peer, p *silentPacket) {
 	if q.group != c.own {
 		c.stats.BadPackets++
@@ -231,7 +236,7 @@ func (c *Core) onSilent(q *peer, p *silentPacket) {
 	e := p.epoch
 	c.highest = maxEpoch(c.highest, e)
 	q.silent, q.forgone, q.amnesiac = max(c.now, 1), e, p.amnesiac
-	if e.Compare(c.promised) < 0 { // it has not received the present epoch
+	if e.Compare(c.promised) < 0 { // q has not received the present epoch
 		q.tellRoster(c.own)
 		if c.promised.Leader == c.self.id {
 			q.frame = (&newEpochPacket{epoch: c.promised, roster: c.own.roster()}).append(q.frame)
@@ -241,8 +246,8 @@ func (c *Core) onSilent(q *peer, p *silentPacket) {
 	q.speak = true
 }
 
-// bringBack is for a member that has promised to an epoch that failed, or is amnesiac: it can take no part
-// until there is a higher epoch. The working primary starts one.
+// bringBack makes the working primary start an epoch for a member that is amnesiac, or has promised an epoch
+// that failed: such a member takes part again only in a higher epoch.
 func (c *Core) bringBack(out *multicast.Output) {
 	lost := slices.ContainsFunc(c.own.members(), func(q *peer) bool {
 		return q.silent != 0 && c.now-q.silent <= c.config.SuspectAfter && (q.forgone.Compare(c.current) > 0 || q.amnesiac)
@@ -254,7 +259,7 @@ func (c *Core) bringBack(out *multicast.Output) {
 	}
 }
 
-// hearLeader records signs of life of the primary of the present epoch, and members that follow one again.
+// hearLeader records signs of life of the primary, and members that follow an active epoch again.
 func (c *Core) hearLeader(q *peer, p anyPacket) {
 	if q.group != c.own || q == c.self {
 		return

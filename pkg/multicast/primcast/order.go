@@ -6,22 +6,23 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// front is the front that a member of a group sent: the timestamp up to which it knows all proposals of the
-// group (the primary: its clock; others: the limit of lines 28 and 29), and the position below which it then
-// had delivered all messages that do not come to this group too. Position zero: all.
+// front is the progress of a group, as a member has sent it. The member knows all proposals of the group up
+// to a timestamp: for the primary this is its clock, for others the limit of lines 28 and 29. Below the
+// position it has delivered all messages that do not come to the receiver's group; the zero position means
+// all messages.
 type front struct {
 	ts       multicast.Timestamp
 	position multicast.Position
 }
 
-// passed reports whether all messages that precede m in the group, and that this process does not deliver
-// itself, were delivered.
+// passed reports whether the group has delivered all messages that precede position at and do not come to
+// this process.
 func (f *front) passed(at multicast.Position) bool {
 	return f.ts >= at.Final && (f.position == multicast.Position{} || f.position.Compare(at) > 0)
 }
 
-// hearFront takes in the front of a member. The primary sends it in time; the others send it on request, so
-// that no process waits for a primary that is gone.
+// hearFront takes the front of a member. The primary sends its front without a request. The others send
+// theirs on request, so that no process waits for a primary that has crashed.
 func (c *system) hearFront(q *peer, p *ackPacket) {
 	f := &q.group.front
 	if q.group == c.own || !p.hasFront || p.epoch != q.group.epoch || p.front.ts < f.ts {
@@ -32,8 +33,8 @@ func (c *system) hearFront(q *peer, p *ackPacket) {
 	}
 }
 
-// askOthers: the next delivery waits for other groups. They are pinged periodically: a primary of theirs may
-// be gone, and all may have delivered m there.
+// askOthers pings the groups that hold back the next delivery, periodically. Their primary may have crashed,
+// and their members may have nothing to send because they have delivered m.
 func (c *delivery) askOthers(out *multicast.Output) {
 	if !c.ordered || !c.active() || len(c.plain.pending) == 0 || !c.plain.pending[0].decided || c.plain.pending[0].bound > c.own.limit {
 		c.askAt = 0
@@ -55,8 +56,8 @@ func (c *delivery) askOthers(out *multicast.Output) {
 	wake(out, c.askAt)
 }
 
-// allReady reports whether at each other destination group no more message can come before m, and the
-// messages before it have been delivered, there or here.
+// allReady reports whether no further message can come before m at any other destination group, and all
+// messages before m were delivered, there or here.
 func (c *system) allReady(m *message) bool {
 	for _, id := range m.Dest {
 		g := c.groups[id]
@@ -71,7 +72,8 @@ func (c *system) allReady(m *message) bool {
 	return true
 }
 
-// isPast reports whether the timestamp of m, if it requests the order by clocks, is past at all processes.
+// isPast reports whether the timestamp of m is past at all processes, if m requests the order by clocks
+// (Config.ClockError).
 func (c *system) isPast(m *message, out *multicast.Output) bool {
 	if m.Order != multicast.AtomicGlobal || c.config.ClockError == 0 {
 		return true
@@ -84,7 +86,8 @@ func (c *system) isPast(m *message, out *multicast.Output) bool {
 	return false
 }
 
-// moved: m may wait at other destinations for an event here. They are informed at the end of the step.
+// moved records that processes of other destinations of m may wait for the state of this process. They get it
+// at the end of the step.
 func (c *delivery) moved(m *message) {
 	if m.Order != multicast.AtomicGlobal || len(m.Dest) < 2 || c.config.ClockError > 0 {
 		return
@@ -100,7 +103,8 @@ func (c *delivery) moved(m *message) {
 	}
 }
 
-// speakFront informs the groups that listen, and those that wait for the own group's front to pass.
+// speakFront sends the state of this process to the groups that listen, and to those that wait for the front
+// of the own group.
 func (c *delivery) speakFront() {
 	if !c.ordered {
 		return
@@ -123,7 +127,7 @@ func (c *delivery) speakFront() {
 	}
 }
 
-// frontFor is the lowest position that a pending message that does not go to g may take; zero: there is none.
+// frontFor returns the lowest position of a pending message that does not go to g; zero: there is none.
 func (c *delivery) frontFor(g multicast.GroupID) multicast.Position {
 	var lowest multicast.Position
 	if m := c.plain.pending.lowest(0, func(m *message) bool { return !m.To(g) }, nil); m != nil {

@@ -9,16 +9,17 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// sent is an own message to other groups only, of which some destination process may not have START yet.
-// Messages to the own group too are in M.
+// sent is an own message to other groups only, until all their processes have START. Own messages that also
+// go to the own group are in M.
 type sent struct {
 	own
 	class *class
-	has   []uint64 // for each destination group, a bit for each member that has it
-	open  bool     // in some group, no quorum has it
+	has   []uint64 // for each destination group, one bit for each member that has START
+	open  bool     // in some destination group no quorum has START
 }
 
-// own is a message of this process with, for each destination group, the number of the message before it.
+// own is a message of this process with the numbers of its predecessors: for each destination group, the
+// number of the last own message to it.
 type own struct {
 	multicast.Message
 	prevs []uint64
@@ -28,29 +29,29 @@ type own struct {
 type outbox struct {
 	sent    map[multicast.MessageID]*sent
 	lastSeq uint64
-	packAt  time.Duration // departure of the messages held for packing; 0: there are none
-	next    int           // the class that sends first
+	packAt  time.Duration // time at which the messages leave that are held for packing; 0: there are none
+	next    int           // index of the class that sends first in the next step
 }
 
 // sending holds the multicasts of this process in a class.
 type sending struct {
-	held  []own // wait until fewer are on the way, or to be packed with others
-	open  int   // messages on the way
-	bytes int   // of their packets
+	held  []own // messages that wait for the window, or for others to be packed with
+	open  int   // number of messages on the way
+	bytes int   // bytes of the packets of messages on the way
 }
 
-// opened records that a message is on the way, closed that it no longer is.
+// opened counts a message that is sent, closed one that its destinations have.
 func (s *sending) opened(m *multicast.Message) { s.open, s.bytes = s.open+1, s.bytes+packetSize(m) }
 
 func (s *sending) closed(m *multicast.Message) { s.open, s.bytes = s.open-1, s.bytes-packetSize(m) }
 
-// windowOpen reports whether more messages of a class may be on the way.
+// windowOpen reports whether the windows of a class have room for another message.
 func (c *system) windowOpen(x *class) bool {
 	return x.open < c.config.Window && x.bytes < c.config.WindowBytes
 }
 
-// accept takes in messages of the application, and sends them within the windows, after the packing delay,
-// and about a frame in each step.
+// accept takes messages of the application. It sends them after the packing delay, as far as the windows
+// permit, and about one frame in each step.
 func (c *delivery) accept(proposed []multicast.Message, out *multicast.Output) {
 	for i := range proposed {
 		c.hold(&proposed[i])
@@ -76,14 +77,14 @@ func (c *delivery) accept(proposed []multicast.Message, out *multicast.Output) {
 		}
 		x.held = slices.Delete(x.held, 0, n)
 		if size >= c.config.MaxFrame {
-			o.next = at + 1 // the others have their turn before it
+			o.next = at + 1 // the other classes have their turn before this one
 			break
 		}
 	}
 }
 
-// sendMore continues at once if deliveries have opened a window, or this step sent all that fits into a
-// frame.
+// sendMore requests another step at once if deliveries have opened a window, or if this step has sent as much
+// as a frame holds.
 func (c *delivery) sendMore(out *multicast.Output) {
 	for _, x := range c.classes {
 		if c.outbox.packAt == 0 && len(x.held) > 0 && c.windowOpen(x) {
@@ -92,8 +93,8 @@ func (c *delivery) sendMore(out *multicast.Output) {
 	}
 }
 
-// hold takes in one message. From now on its number is used in all its destination groups, even if messages
-// of other classes with higher numbers leave first.
+// hold takes one message. Its number is the last one in all its destination groups from now on, even if
+// messages of other classes with higher numbers leave earlier.
 func (c *delivery) hold(m *multicast.Message) {
 	if m.Validate() != nil || m.ID.Sender != c.self.id || m.ID.Seq > maxNumber || m.After >= maxNumber || !c.offers(m) {
 		c.stats.Refused++
@@ -132,7 +133,8 @@ func (c *delivery) multicast(x *class, m own) {
 	c.outbox.sent[m.ID] = &sent{own: m, class: x, has: make([]uint64, len(m.Dest)), open: true}
 }
 
-// offers reports whether all destinations of m are groups, and its requested order is supported.
+// offers reports whether the core can order m: all its destinations are groups, and the core supports the
+// requested order.
 func (c *system) offers(m *multicast.Message) bool {
 	return c.allExist(m.Dest) && (!c.config.Classes || m.Order == multicast.Acyclic)
 }
@@ -146,7 +148,7 @@ func (q *peer) sendStart(m *multicast.Message, prev uint64) {
 	q.sayEarly((&startPacket{message: *m, prev: prev}).append(grow(q.frame, m)))
 }
 
-// onHave records that q, which is not in the own group, has m.
+// onHave handles HAVE: q, a process of another group, has m.
 func (c *delivery) onHave(q *peer, id multicast.MessageID) {
 	s := c.outbox.sent[id]
 	if s == nil {
@@ -172,15 +174,15 @@ func (c *delivery) onHave(q *peer, id multicast.MessageID) {
 	}
 }
 
-// again is an own message that a process may not have.
+// again is an own message that a process may lack.
 type again struct {
 	*multicast.Message
 	prev   uint64
 	logged bool
 }
 
-// unheard lists, in order, the own messages from a number on that q may not have. A member of the own group
-// gets the messages in T together with T (stream).
+// unheard returns the own messages from a number on that q may lack, in order. A member of the own group gets
+// the messages in T together with T (stream).
 func (c *delivery) unheard(q *peer, from uint64) (all []again) {
 	for _, s := range c.outbox.sent {
 		i := slices.Index(s.Dest, q.group.id)
@@ -198,9 +200,9 @@ func (c *delivery) unheard(q *peer, from uint64) (all []again) {
 	return all
 }
 
-// resend sends q again, in order, the own messages from a number on that it may not have, and stores the
-// number at which it must continue in the next step. q fetches messages in T that do not fit into the first
-// frame: other processes name them.
+// resend sends q again the own messages from a number on that it may lack, in order. If they do not fit into
+// the frame, it stores the number at which resendRest continues. q fetches the messages in T that do not fit,
+// because other processes name them.
 func (c *delivery) resend(q *peer, from uint64) {
 	q.resume = 0
 	for _, s := range c.unheard(q, from) {

@@ -65,14 +65,15 @@ package primcast
 // E answers with its ACK. If the group has moved on, the ACKs are of later epochs, and the process follows
 // these.
 
-// overlap is the state of early proposals.
+// overlap is the state of proposals that leave early.
 type overlap struct {
-	epoch    Epoch // O5; zero: none
-	resigned Epoch // O6: epoch as the log had it at the start
+	epoch    Epoch // the epoch that O5 has recorded; zero: none
+	resigned Epoch // epoch as it was in the log at the start of this process (O6)
 	open     bool  // proposals of this step may leave early
 }
 
-// beginOverlap decides whether the proposals of this step leave early, and records O5.
+// beginOverlap decides whether proposals of this step leave early. The first time in an epoch, it records the
+// epoch (O5) instead.
 func (c *variables) beginOverlap() {
 	c.overlap.open = c.config.Overlap && c.state == Primary && c.overlap.epoch == c.current
 	if c.config.Overlap && !c.overlap.open && c.state == Primary && len(c.fresh) > 0 && len(c.own.electors()) > 1 {
@@ -81,7 +82,7 @@ func (c *variables) beginOverlap() {
 	}
 }
 
-// sendProposal sends a proposal of this primary (O2, O3).
+// sendProposal sends an own proposal, early if O2 and O3 permit it.
 func (c *variables) sendProposal(q *peer, p *entryPacket) {
 	if c.overlap.open && q.group == c.own {
 		q.sayEarly(p.append(q.frame))
@@ -90,8 +91,8 @@ func (c *variables) sendProposal(q *peer, p *entryPacket) {
 	q.frame = p.append(q.frame)
 }
 
-// sayEarly makes frame, which is that of q and one more packet, the frame of q. The packet promises nothing.
-// It may leave early if this holds for all packets before it (O4).
+// sayEarly replaces the frame of q by frame, which has one more packet. The packet depends on no record, and
+// leaves early if all packets before it do (O4).
 func (q *peer) sayEarly(frame []byte) {
 	if q.early == len(q.frame) {
 		q.early = len(frame)
@@ -99,7 +100,7 @@ func (q *peer) sayEarly(frame []byte) {
 	q.frame = frame
 }
 
-// earlyPart is the length of the part of q's frame that leaves early.
+// earlyPart returns the length of the part of q's frame that leaves early.
 func (c *system) earlyPart(q *peer) int {
 	if !c.config.Overlap || q.group != c.own || q == c.self {
 		return 0
@@ -107,7 +108,7 @@ func (c *system) earlyPart(q *peer) int {
 	return q.early
 }
 
-// hasResigned is O6.
+// hasResigned reports whether this process has resigned as primary (O6).
 func (c *variables) hasResigned() bool {
 	return c.overlap.resigned != (Epoch{}) && c.current == c.overlap.resigned && c.promised == c.current
 }

@@ -5,16 +5,16 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// anyPacket is a packet of one of the kinds. Each kind is a type with its fields only.
+// anyPacket is a packet of one kind. Each kind is a type with only its own fields.
 type anyPacket interface {
-	append(b []byte) []byte // with the kind
-	read(r *varint.Reader)  // without it
+	append(b []byte) []byte // appends kind and fields
+	read(r *varint.Reader)  // reads the fields
 }
 
-// frameReader decodes frames. Packets of the frequent kinds are reused for the next frame.
+// frameReader decodes frames. It reuses the packets of frequent kinds for the next frame.
 type frameReader struct {
 	frame   varint.Reader // the rest of the present frame
-	packets []anyPacket   // of it, in its order
+	packets []anyPacket   // the packets of the present frame, in order
 	starts  []startPacket
 	entries []entryPacket
 	acks    []ackPacket
@@ -22,7 +22,8 @@ type frameReader struct {
 	covered []coveredPacket
 }
 
-// decode reads a frame, and returns an error if any part of it is malformed. Payloads alias b.
+// decode decodes a frame. If any part is malformed, it returns an error. Payloads alias b. The packets are
+// valid until reset.
 func (f *frameReader) decode(b []byte) error {
 	f.reset()
 	f.frame = *varint.NewReader(b)
@@ -42,7 +43,7 @@ func (f *frameReader) next() {
 	}
 }
 
-// reset ends the life of all packets.
+// reset ends the validity of all packets.
 func (f *frameReader) reset() {
 	clear(f.packets)
 	clear(f.starts) // they hold payloads
@@ -50,7 +51,7 @@ func (f *frameReader) reset() {
 	f.haves, f.covered, f.frame = f.haves[:0], f.covered[:0], varint.Reader{}
 }
 
-// make returns an empty packet; nil: there is no such kind.
+// make returns an empty packet of a kind; nil: the kind is unknown.
 func (f *frameReader) make(k kind) anyPacket {
 	switch k {
 	case kindStart:
@@ -67,14 +68,14 @@ func (f *frameReader) make(k kind) anyPacket {
 	return newRare(k)
 }
 
-// add returns one more element. If the slice has to grow, earlier elements stay valid in the old one.
+// add appends an element and returns it. If the slice is moved, pointers to earlier elements stay valid.
 func add[T any](all *[]T) *T {
 	var zero T
 	*all = append(*all, zero)
 	return &(*all)[len(*all)-1]
 }
 
-// newRare makes a packet of a kind that is not frequent.
+// newRare returns a new packet of a kind that is not frequent.
 func newRare(k kind) anyPacket {
 	switch k {
 	case kindUpTo:
@@ -107,7 +108,7 @@ func newRare(k kind) anyPacket {
 	return nil
 }
 
-// startPacket is ⟨START, m⟩; prev is the number of the sender's message before m to the receiver's group.
+// startPacket is ⟨START, m⟩. prev is the number that the sender used before m for the receiver's group.
 type startPacket struct {
 	message multicast.Message
 	prev    uint64
@@ -119,7 +120,8 @@ func (p *startPacket) append(b []byte) []byte {
 
 func (p *startPacket) read(r *varint.Reader) { p.message, p.prev = readMessage(r), r.Uint(maxNumber) }
 
-// entryPacket is an entry of the T of h that concerns the receiver; prev is the index of the one before.
+// entryPacket is an entry of the T of h that concerns the receiver. prev is the index of the entry before it
+// that concerns the receiver.
 type entryPacket struct {
 	epoch Epoch
 	index uint64
@@ -142,7 +144,7 @@ func (p *entryPacket) read(r *varint.Reader) {
 	}
 }
 
-// upToPacket ends the answer to fetchLogPacket: no entry between prev and index concerns the receiver.
+// upToPacket ends the answer to a fetchLogPacket. No entry between prev and index concerns the receiver.
 type upToPacket struct {
 	epoch Epoch
 	index uint64
@@ -159,8 +161,8 @@ func (p *upToPacket) read(r *varint.Reader) {
 	p.prev = p.index - r.Uint(p.index)
 }
 
-// ackPacket is ⟨ACK, …, q⟩ for all of T; last is the last entry of T that concerns the receiver. It
-// carries the clock (ts), and the front if the receiver may wait for that.
+// ackPacket is ⟨ACK, …, q⟩ for all of T, up to length. last is the index of the last entry that concerns the
+// receiver. It has the clock (ts), and the front if the receiver may wait for it.
 type ackPacket struct {
 	epoch    Epoch
 	length   uint64
@@ -188,8 +190,8 @@ func (p *ackPacket) read(r *varint.Reader) {
 	}
 }
 
-// bumpPacket is ⟨BUMP, E, ts, q⟩ of a process that follows no primary; last is the end of the T of E that
-// it knows.
+// bumpPacket is ⟨BUMP, E, ts, q⟩ of a process that follows no primary. last is the length of the T of E as
+// far as the process knows it.
 type bumpPacket struct {
 	epoch Epoch
 	ts    multicast.Timestamp
@@ -205,21 +207,22 @@ func (p *bumpPacket) read(r *varint.Reader) {
 	p.epoch, p.ts, p.last = readEpoch(r), readTimestamp(r), r.Uint(maxNumber)
 }
 
-// havePacket reports to the sender of m that q needs no START(m).
+// havePacket informs the sender of m that q has START(m).
 type havePacket struct{ id multicast.MessageID }
 
 func (p *havePacket) append(b []byte) []byte { return appendID(append(b, byte(kindHave)), p.id) }
 
 func (p *havePacket) read(r *varint.Reader) { p.id = readID(r) }
 
-// fetchPacket requests START(m): q knows m by its timestamps only.
+// fetchPacket requests START(m). q knows m only from entries.
 type fetchPacket struct{ id multicast.MessageID }
 
 func (p *fetchPacket) append(b []byte) []byte { return appendID(append(b, byte(kindFetch)), p.id) }
 
 func (p *fetchPacket) read(r *varint.Reader) { p.id = readID(r) }
 
-// fetchLogPacket requests the entries of T after known, if the receiver is in the epoch, else after decided.
+// fetchLogPacket requests entries of T: those after known if the receiver is in the epoch, else those after
+// decided.
 type fetchLogPacket struct {
 	epoch   Epoch
 	known   uint64
@@ -235,7 +238,7 @@ func (p *fetchLogPacket) read(r *varint.Reader) {
 	p.epoch, p.known, p.decided = readEpoch(r), r.Uint(maxNumber), r.Uint(maxNumber)
 }
 
-// coveredPacket reports that the state machine of q is durable up to a position of a class.
+// coveredPacket informs the receiver that the state machine of q is durable up to a position of a class.
 type coveredPacket struct{ multicast.ClassPosition }
 
 func (p *coveredPacket) append(b []byte) []byte {
@@ -244,8 +247,8 @@ func (p *coveredPacket) append(b []byte) []byte {
 
 func (p *coveredPacket) read(r *varint.Reader) { p.ClassPosition = readClassPosition(r) }
 
-// behindPacket reports that q may have forgotten messages that the receiver needs, up to a position of a
-// class.
+// behindPacket informs the receiver that q may have forgotten messages of a class, up to a position, that the
+// receiver needs.
 type behindPacket struct{ multicast.ClassPosition }
 
 func (p *behindPacket) append(b []byte) []byte {
@@ -254,7 +257,7 @@ func (p *behindPacket) append(b []byte) []byte {
 
 func (p *behindPacket) read(r *varint.Reader) { p.ClassPosition = readClassPosition(r) }
 
-// newEpochPacket is ⟨NEW-EPOCH, E⟩, and the roster that q knows.
+// newEpochPacket is ⟨NEW-EPOCH, E⟩, with the roster that q knows.
 type newEpochPacket struct {
 	epoch  Epoch
 	roster roster
@@ -266,7 +269,7 @@ func (p *newEpochPacket) append(b []byte) []byte {
 
 func (p *newEpochPacket) read(r *varint.Reader) { p.epoch, p.roster = readEpoch(r), readRoster(r) }
 
-// promisePacket is ⟨PROMISE, E, p, …⟩ (promise).
+// promisePacket is ⟨PROMISE, E, p, …⟩; see promise.
 type promisePacket struct {
 	epoch   Epoch
 	promise promise
@@ -285,8 +288,8 @@ func (p *promisePacket) read(r *varint.Reader) {
 	p.promise.roster, p.promise.amnesiac = readRoster(r), r.Uint(1) == 1
 }
 
-// newStatePacket is ⟨NEW-STATE, E, T', ts⟩: T' is the T of the receiver up to from, and then entries up
-// to length, which follow. Current is E_cur of the answered PROMISE; the roster is that of E.
+// newStatePacket is ⟨NEW-STATE, E, T', ts⟩. T' consists of the receiver's T up to from, and of the entries up
+// to length, which follow. current is the E_cur of the PROMISE that it answers. The roster is that of E.
 type newStatePacket struct {
 	epoch   Epoch
 	current Epoch
@@ -319,8 +322,8 @@ func (p *acceptPacket) append(b []byte) []byte {
 
 func (p *acceptPacket) read(r *varint.Reader) { p.epoch = readEpoch(r) }
 
-// silentPacket reports that q receives nothing of the primary of the epoch to which it has promised, or that
-// it is amnesiac.
+// silentPacket informs the group that q receives nothing from the primary of the epoch which it has promised,
+// or that q is amnesiac.
 type silentPacket struct {
 	epoch    Epoch
 	amnesiac bool
@@ -332,14 +335,14 @@ func (p *silentPacket) append(b []byte) []byte {
 
 func (p *silentPacket) read(r *varint.Reader) { p.epoch, p.amnesiac = readEpoch(r), r.Uint(1) == 1 }
 
-// pingPacket reports that q waits for the primary.
+// pingPacket asks the group for a sign of life of the primary.
 type pingPacket struct{}
 
 func (p *pingPacket) append(b []byte) []byte { return append(b, byte(kindPing)) }
 
 func (p *pingPacket) read(*varint.Reader) {}
 
-// rosterPacket is the roster of a group, and whether a quorum of it knows it.
+// rosterPacket is the roster of a group. known means that a quorum of its members knows it.
 type rosterPacket struct {
 	group  multicast.GroupID
 	roster roster
@@ -355,7 +358,7 @@ func (p *rosterPacket) read(r *varint.Reader) {
 	p.roster, p.known = readRoster(r), r.Uint(1) == 1
 }
 
-// replacePacket requests a replacement from the primary.
+// replacePacket asks the primary for a change of the members.
 type replacePacket struct{ multicast.Replacement }
 
 func (p *replacePacket) append(b []byte) []byte {

@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// onStart is lines 33-34, for START(m) from its sender or from another process on request.
+// onStart handles START(m) from its sender, or from another process on request (lines 33-34).
 func (c *delivery) onStart(q *peer, p *startPacket) {
 	if !p.message.To(c.own.id) || !c.offers(&p.message) {
 		c.stats.BadPackets++
@@ -29,11 +29,11 @@ func (c *delivery) onStart(q *peer, p *startPacket) {
 	}
 }
 
-// begun puts START(m) into M.
+// begun adds START(m) to M.
 func (c *delivery) begun(m *message, start *multicast.Message, prev uint64) {
 	isProposed := m.index != 0
 	if isProposed {
-		c.unqueue(m) // its class is known from now on
+		c.unqueue(m) // its class is known now
 	}
 	m.Message, m.class, m.started, m.prev = *start, c.classOf(start.Dest), true, prev
 	if isProposed {
@@ -59,9 +59,7 @@ func (m *message) proposable(g multicast.GroupID) bool {
 }
 
 // propose is lines 35-39, with the lower bound that the sender may give (T 4.4.2) and the hybrid clock (T
-// 4.4.1).
-//
-// The proposals of a step are about a frame: this bounds the entries, and the records of T.
+// 4.4.1). It proposes about one frame of messages in a step, which also bounds the records of the step.
 func (c *delivery) propose(out *multicast.Output) {
 	c.beginOverlap()
 	n := 0
@@ -83,7 +81,7 @@ func (c *delivery) propose(out *multicast.Output) {
 	}
 }
 
-// realClock is a microsecond before the wall clock, or nothing if the clock is purely logical.
+// realClock returns a timestamp one microsecond before the wall clock; 0 without the hybrid clock.
 func (c *system) realClock() multicast.Timestamp {
 	if !c.config.HybridClock || c.wall <= 0 {
 		return 0
@@ -91,7 +89,7 @@ func (c *system) realClock() multicast.Timestamp {
 	return multicast.Timestamp(c.wall/int64(time.Microsecond)) - 1
 }
 
-// append is lines 38-39 and 43-45: m joins T, durably, and all of m.dest get it.
+// append is lines 38-39 and 43-45: it appends m to T, durably, and sends the entry to all of m.dest.
 func (c *variables) append(m *message) {
 	c.t.append(m)
 	c.log.entry(m)
@@ -101,7 +99,7 @@ func (c *variables) append(m *message) {
 		prev := g.lastOwn
 		g.lastOwn = m.index
 		for _, q := range g.members() {
-			q.speak = q.speak || g != c.own // see acknowledge for the own group
+			q.speak = q.speak || g != c.own // acknowledge does this for the own group
 			if c.state == Primary && q != c.self {
 				c.sendProposal(q, m.entry(c.current, prev))
 			}
@@ -110,21 +108,21 @@ func (c *variables) append(m *message) {
 	c.sendHave(m)
 }
 
-// sendHave reports to a sender that receives no ACK for m that m is in T.
+// sendHave informs the sender of m, if it is in another group and so gets no ACK for m, that m is in T.
 func (c *system) sendHave(m *message) {
 	if sender := c.peers[m.ID.Sender]; sender != nil && sender.group != nil && !m.To(sender.group.id) {
 		sender.frame = (&havePacket{m.ID}).append(sender.frame)
 	}
 }
 
-// ownEntry is lines 40-45: the primary's next proposal, or one of NEW-STATE.
+// ownEntry is lines 40-45, for the next proposal of the primary or an entry that follows NEW-STATE.
 func (c *Core) ownEntry(q *peer, p *entryPacket) {
 	if c.incoming.takes(q, p.epoch) {
 		c.stage(p)
 		return
 	}
 	if p.epoch != c.current || p.index <= c.known() {
-		return // perhaps of the T that the epoch begins with: it proves nothing
+		return // it may be from the T with which the epoch begins, and then it does not prove that the epoch is active
 	}
 	c.heardActive(q, p.epoch)
 	if c.state != Follower { // line 42
@@ -148,7 +146,8 @@ func (c *Core) ownEntry(q *peer, p *entryPacket) {
 	c.decideUpTo(c.own)
 }
 
-// follow is lines 43-45 for the proposals, in order, up to the first without its content.
+// follow appends proposals of the primary to T, in order, up to the first whose content is missing (lines
+// 43-45).
 func (c *variables) follow() {
 	if c.state != Follower {
 		return
@@ -161,8 +160,9 @@ func (c *variables) follow() {
 	c.accepted = slices.Delete(c.accepted, 0, n)
 }
 
-// learn returns the message of an entry in the T of g; nil if it was delivered and is forgotten. Line 47 adds
-// START(m) to M here; this code only expects it (fetch.go).
+// learn returns the message of an entry in the T of g; nil if this process has delivered and forgotten it.
+// Line 47 adds START(m) to M here; this code waits for START from the sender, and fetches it later
+// (fetch.go).
 func (c *delivery) learn(id multicast.MessageID, g *group) *message {
 	m := c.messages[id]
 	if m == nil && !c.done.has(id) {

@@ -2,7 +2,7 @@ package primcast
 
 import "github.com/globalfs/globalfs/pkg/multicast"
 
-// queue holds messages by their position, the lowest first.
+// queue is a heap of messages by position: the lowest one is the first.
 type queue []*message
 
 func (q queue) less(i, j int) bool { return q[i].position().Compare(q[j].position()) < 0 }
@@ -29,7 +29,7 @@ func (q *queue) remove(m *message) {
 	}
 }
 
-// raised restores the order after the position of m went up.
+// raised restores the heap after the position of m has increased.
 func (q queue) raised(m *message) { q.down(m.slot) }
 
 func (q queue) up(i int) {
@@ -56,7 +56,8 @@ func (q queue) down(i int) {
 	}
 }
 
-// lowest returns the lowest message under i that is wanted, or best if that is lower.
+// lowest returns the lowest message in the subtree of i for which wanted is true; best, if that is lower or
+// there is none.
 func (q queue) lowest(i int, wanted func(*message) bool, best *message) *message {
 	switch {
 	case i >= len(q) || best != nil && best.position().Compare(q[i].position()) <= 0:
@@ -67,7 +68,7 @@ func (q queue) lowest(i int, wanted func(*message) bool, best *message) *message
 	return q.lowest(2*i+2, wanted, q.lowest(2*i+1, wanted, best))
 }
 
-// below is the highest timestamp up to a limit that is below all messages.
+// below returns the highest timestamp that is at most limit and below the positions of all messages.
 func (q queue) below(limit multicast.Timestamp) multicast.Timestamp {
 	if len(q) > 0 {
 		limit = min(limit, q[0].bound-1)

@@ -47,7 +47,7 @@ func (c *Core) Replay(record []byte) error {
 	return nil
 }
 
-// replayEntry restores an entry of T; next: it follows the last one without a gap.
+// replayEntry restores an entry of T. next means that its index follows the last one without a gap.
 func (c *delivery) replayEntry(r *varint.Reader, next bool) (*message, error) {
 	m := readRecord(r)
 	if err := r.Err(); err != nil {
@@ -103,7 +103,7 @@ func (c *Core) replayRoster(r *varint.Reader, g *group) error {
 	return nil
 }
 
-// replayRetired restores whether this process has left its group for good.
+// replayRetired restores whether this process has retired.
 func (c *variables) replayRetired(r *varint.Reader) {
 	if r.Uint(1) == 1 {
 		c.state = Retired
@@ -119,8 +119,8 @@ func (c *Core) replayEpochs(current, promised Epoch) error {
 	return nil
 }
 
-// isOwn reports whether a process that is or was in the own group led e. An unknown process came in, and
-// maybe left, by epochs that are not in this log.
+// isOwn reports whether the leader of e may be or have been a member of the own group. For an unknown process
+// it is true: the process may have joined and left in epochs that this log does not contain.
 func (c *system) isOwn(e Epoch) bool {
 	q := c.peers[e.Leader]
 	if q == nil && e.Leader != 0 {
@@ -130,7 +130,7 @@ func (c *system) isOwn(e Epoch) bool {
 	return q != nil && q.group == c.own
 }
 
-// replayState is the T of a new epoch.
+// replayState restores the T of a new epoch.
 func (c *Core) replayState(r *varint.Reader) error {
 	epoch, from, length := readEpoch(r), r.Uint(maxNumber), r.Uint(maxNumber)
 	if err := c.replayRoster(r, c.own); err != nil {
@@ -153,7 +153,7 @@ func (c *Core) replayState(r *varint.Reader) error {
 	return c.replayEnd(r, length)
 }
 
-// replayEnd sets the end of T; missing entries at its end are forgotten.
+// replayEnd sets the length of T. Entries that are missing at the end are forgotten ones.
 func (c *variables) replayEnd(r *varint.Reader, last uint64) error {
 	switch {
 	case r.Err() != nil:
@@ -165,7 +165,8 @@ func (c *variables) replayEnd(r *varint.Reader, last uint64) error {
 	return nil
 }
 
-// replayCheckpoint replaces all state that was replayed so far by that of a checkpoint of the first groups.
+// replayCheckpoint replaces the state replayed so far by that of a checkpoint, which has the first groups of
+// the configuration.
 func (c *Core) replayCheckpoint(r *varint.Reader, groups int) error {
 	if groups > len(c.groupIDs) {
 		return fmt.Errorf("checkpoint of %d groups: this process knows %d: it must learn of the others first", groups, len(c.groupIDs))
@@ -215,9 +216,9 @@ func (c *Core) replayCheckpoint(r *varint.Reader, groups int) error {
 	return err
 }
 
-// Lacks returns, after the replay, a position up to which the state machine must hold a class, since the log
-// does not have it any more, and does not (Config.Delivered); false: there is none. Such a state machine does
-// not belong to the log, or has lost durable data: the process must not go on.
+// Lacks returns, after the replay, a position that the state machine (Config.Delivered) must have reached and
+// has not reached, since the log does not have the deliveries up to it any more. If lacks is true, the state
+// machine does not belong to the log or has lost data, and the process must not continue.
 func (c *Core) Lacks() (at multicast.ClassPosition, lacks bool) {
 	for _, gone := range c.own.forgotten {
 		if gone.Compare(c.config.Delivered.Of(gone.Class)) > 0 {
@@ -227,13 +228,12 @@ func (c *Core) Lacks() (at multicast.ClassPosition, lacks bool) {
 	return at, false
 }
 
-// begin starts the work after the replay. Messages that are known to be delivered and durable in the state
-// machine are done; the rest of T will be delivered again, or for the first time, once its final timestamps
-// are known again. If these turn out to be at or below the durable position, the state machine has the
-// messages.
+// begin ends the replay. Messages that are known to be delivered and durable in the state machine are done.
+// The other messages in T are pending until their final timestamps are known again. Those at or below the
+// durable position are not delivered again.
 //
-// The process does not know whether a quorum follows its epoch, unless it is the first one: ACCEPTs show it,
-// and ACKs (startLink).
+// Unless E_cur is the first epoch, the process does not know whether a quorum has accepted it. ACCEPTs and
+// ACKs show that (startLink).
 func (c *Core) begin() {
 	if c.state == Retired {
 		return
@@ -277,7 +277,7 @@ func (c *Core) begin() {
 	case c.isAmnesiac():
 		c.state = Promised
 	case c.hasResigned():
-		c.state = Candidate // of the next epoch (activate)
+		c.state = Candidate // it campaigns for the next epoch (activate)
 	case c.promised.Number == 1 && leads: // line 8
 		c.state = Primary
 	case c.promised.Number == 1:
@@ -289,8 +289,8 @@ func (c *Core) begin() {
 	}
 }
 
-// seekLinks sends to processes with missing acknowledgements. A link may start only when one end has
-// something to send, and after a restart of both ends neither has.
+// seekLinks sends to processes whose acknowledgements are missing. A link starts only when one end sends, and
+// after a restart both ends may have nothing to send.
 func (c *variables) seekLinks() {
 	for m := range c.t.all() {
 		if m.decided {
@@ -304,18 +304,18 @@ func (c *variables) seekLinks() {
 	}
 }
 
-// startLink sends q again the state that q may need and have lost, or never had: own messages, the state of
-// the change of the primary, and the ends of T and the clock; q requests the entries of T that it lacks. The
-// own coverage follows (flush).
+// startLink sends q the state that q may have lost with the link, or never had: own messages, the state of
+// the change of epochs, the length of T and the clock. q requests the entries of T that it lacks. Then the
+// coverage follows (flush).
 func (c *delivery) startLink(q *peer) {
 	if q.group == nil {
-		q.tellRoster(c.own) // it may have been a member before this process began
+		q.tellRoster(c.own) // q may have been a member before this process began
 		return
 	}
 	q.frame, q.coverageSent, q.clockSent, q.lengthSent, q.fetching, q.resume = q.frame[:0], nil, 0, 0, false, 0
 	q.early = 0
 	q.coverageNew = true
-	if !q.group.elects(q) { // it was replaced, or is to be a member
+	if !q.group.elects(q) { // q has left, or has not joined yet
 		q.tellRoster(q.group)
 		return
 	}
@@ -329,7 +329,7 @@ func (c *delivery) startLink(q *peer) {
 	}
 	q.tellRoster(c.own)
 	if q.group == c.own && q != c.self && c.hasResigned() {
-		q.frame = (&pingPacket{}).append(q.frame) // its answer shows whether it follows this process
+		q.frame = (&pingPacket{}).append(q.frame) // the answer shows whether q follows this process
 	}
 	if q.group != c.own || c.promised.Number == 1 {
 		return

@@ -83,31 +83,31 @@ import (
 // group needs no B: a process that has Output.Retired can be wiped. A change does not begin before the new
 // process has a link to the primary.
 
-// roster is the roster that a process knows, in the form of packets and records.
+// roster is ⟨since, R, B⟩ with latest, in the form of packets and records.
 type roster struct {
-	since  Epoch                 // that the members came in with; zero: they were configured
-	latest Epoch                 // that is known to have them
+	since  Epoch                 // the epoch in which the members joined; zero: they are configured
+	latest Epoch                 // the latest epoch that is known to have these members
 	ids    []multicast.ProcessID // R
 	before []multicast.ProcessID // B
 }
 
-// seating is the roster of a group as this process uses it.
+// seating is the roster of a group, with references to the processes.
 type seating struct {
-	seats  []*peer // R
-	quorum int     // of R
-	before []*peer // B, while no epoch with these members is known to be active
-	since  Epoch   // the epoch that the members came in with; zero: they were configured
-	latest Epoch   // the latest epoch known to have them
+	seats  []*peer // R, the members
+	quorum int     // size of a quorum of R
+	before []*peer // B, the members before the last change; none once an epoch with seats is known to be active
+	since  Epoch   // the epoch in which the members joined; zero: they are configured
+	latest Epoch   // the latest epoch that is known to have these members
 }
 
-// seat makes r the roster: members and before are the processes that it names.
+// seat sets the roster. members and before are the processes that r names.
 func (s *seating) seat(r roster, members, before []*peer) {
 	s.seats, s.before, s.quorum = members, before, len(members)/2+1
 	s.since, s.latest = r.since, r.latest
 }
 
-// learns takes in a roster from another process, or of a new epoch. It reports whether the members must be
-// seated by it.
+// learns takes a roster from another process, or of a new epoch. It reports whether the caller must seat its
+// members.
 func (s *seating) learns(r *roster) bool {
 	same := r.since == s.since
 	switch order := r.latest.Compare(s.latest); {
@@ -123,22 +123,23 @@ func (s *seating) learns(r *roster) bool {
 	return true
 }
 
-// members returns R; it must not be changed.
+// members returns R. The caller must not change it.
 func (s *seating) members() []*peer { return s.seats }
 
-// majority is the number of members of a quorum.
+// majority returns the size of a quorum of R.
 func (s *seating) majority() int { return s.quorum }
 
-// isChanging reports whether there is B.
+// isChanging reports whether a change of the members is not known to be done, so that B counts, too.
 func (s *seating) isChanging() bool { return len(s.before) > 0 }
 
-// from is the epoch that the members came in with, seatedIn the latest one that is known to have them.
+// from returns the epoch in which the members joined; seatedIn returns the latest epoch that is known to have
+// them.
 func (s *seating) from() Epoch { return s.since }
 
 func (s *seating) seatedIn() Epoch { return s.latest }
 
-// Members returns the members of a group, by the latest of its epochs that is known to be active; nil if
-// there is no such group. The caller owns it.
+// Members returns the members of a group in its latest epoch that is known to be active; nil if there is no
+// such group. The caller owns the result.
 func (c *Core) Members(id multicast.GroupID) []multicast.ProcessID {
 	g := c.groups[id]
 	if g == nil {
@@ -147,7 +148,7 @@ func (c *Core) Members(id multicast.GroupID) []multicast.ProcessID {
 	return idsOf(g.settled())
 }
 
-// settled returns the members by the latest epoch that is known to be active.
+// settled returns the members in the latest epoch that is known to be active.
 func (s *seating) settled() []*peer {
 	if len(s.before) > 0 {
 		return s.before
@@ -167,13 +168,12 @@ func (s *seating) roster() roster {
 	return roster{since: s.since, latest: s.latest, ids: idsOf(s.seats), before: idsOf(s.before)}
 }
 
-// elects reports whether q takes part in the choice of the primary of g: as a member, or as one of the
-// members before, while these are needed.
+// elects reports whether q counts for the choice of the primary of g: it is in R or B.
 func (g *group) elects(q *peer) bool {
 	return q.group == g && q.member >= 0 || slices.Contains(g.before, q)
 }
 
-// electors returns all such processes.
+// electors returns the processes of R and B.
 func (s *seating) electors() []*peer {
 	all := slices.Clone(s.seats)
 	for _, q := range s.before {
@@ -184,7 +184,7 @@ func (s *seating) electors() []*peer {
 	return all
 }
 
-// agrees reports whether a quorum of the members, and of those before, has done something (R1, R2).
+// agrees reports whether has is true for a quorum of R and for a quorum of B (R1, R2).
 func (s *seating) agrees(has func(*peer) bool) bool {
 	return hasQuorum(s.seats, has) && (len(s.before) == 0 || hasQuorum(s.before, has))
 }
@@ -199,15 +199,15 @@ func hasQuorum(of []*peer, has func(*peer) bool) bool {
 	return count > len(of)/2
 }
 
-// counts reports whether the known members are those of the present epoch of T (R3).
+// counts reports whether acknowledgements in the epoch of g's T count among the known members (R3).
 func (g *group) counts() bool { return g.since.Compare(g.epoch) <= 0 }
 
-// isKnown reports whether a quorum of the members knows that they are it (R4).
+// isKnown reports whether a quorum of R knows that R are the members (R4).
 func (s *seating) isKnown() bool {
 	return len(s.before) == 0 && hasQuorum(s.seats, func(q *peer) bool { return q.acked.Compare(s.since) >= 0 })
 }
 
-// mayLead reports whether this candidate can lead the epoch that it has promised, by the roster that it knows
+// mayLead reports whether the roster that this candidate knows lets it lead the epoch which it has promised
 // (R1).
 func (c *variables) mayLead() bool {
 	return c.self.member >= 0 && c.own.latest.Compare(c.promised) < 0

@@ -8,18 +8,19 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// sequence is T of the own group, durably: entries 1 to length. It holds the entries that are not forgotten,
-// however far apart they are: an entry that waits for long does not keep the places of later entries.
+// sequence is the T of the own group: entries 1 to length. It holds only the entries that are not forgotten.
+// A message that waits for long thus keeps no memory for the forgotten entries after it.
 type sequence struct {
 	length    uint64
 	slots     []slot // ascending
-	forgotten int    // of slots: forgotten
+	forgotten int    // number of forgotten entries in slots
 	lastTS    multicast.Timestamp
-	count     int // of entries that are not forgotten
-	bytes     int // of them, about
+	count     int // number of entries that are not forgotten
+	bytes     int // approximate size of these entries in bytes
 }
 
-// slot is an entry that existed when the sequence was last compacted; the message is nil if it is forgotten.
+// slot is a place of an entry that existed when the slots were last compacted. The message is nil if it was
+// forgotten since.
 type slot struct {
 	index   uint64
 	message *message
@@ -30,13 +31,13 @@ func (t *sequence) last() uint64 { return t.length }
 // lastTimestamp is the timestamp of the last entry that was appended and not cut.
 func (t *sequence) lastTimestamp() multicast.Timestamp { return t.lastTS }
 
-// entries is the number of entries that are not forgotten, size their approximate size in bytes in a
-// checkpoint.
+// entries returns the number of entries that are not forgotten; size returns their approximate size in a
+// checkpoint, in bytes.
 func (t *sequence) entries() int { return t.count }
 
 func (t *sequence) size() int { return t.bytes }
 
-// enters and leaves keep account of the entries.
+// enters and leaves update count and bytes.
 func (t *sequence) enters(m *message) {
 	m.logged = true
 	t.count, t.bytes = t.count+1, t.bytes+packetSize(&m.Message)
@@ -47,7 +48,7 @@ func (t *sequence) leaves(m *message) {
 	t.count, t.bytes = t.count-1, t.bytes-packetSize(&m.Message)
 }
 
-// find returns the first slot that is not before an index.
+// find returns the position in slots of the first entry at or after an index.
 func (t *sequence) find(index uint64) int {
 	at, _ := slices.BinarySearchFunc(t.slots, index, func(s slot, index uint64) int {
 		if s.index < index {
@@ -58,7 +59,7 @@ func (t *sequence) find(index uint64) int {
 	return at
 }
 
-// at returns an entry, nil if it is forgotten.
+// at returns the entry with an index; nil if it is forgotten.
 func (t *sequence) at(index uint64) *message {
 	if i := t.find(index); i < len(t.slots) && t.slots[i].index == index {
 		return t.slots[i].message
@@ -66,13 +67,13 @@ func (t *sequence) at(index uint64) *message {
 	return nil
 }
 
-// all returns the entries that are not forgotten. They may be forgotten during the iteration.
+// all yields the entries that are not forgotten, in order. The loop body may forget entries.
 func (t *sequence) all() iter.Seq[*message] { return t.after(0) }
 
 // slotsAfter returns the slots after an index.
 func (t *sequence) slotsAfter(index uint64) []slot { return t.slots[t.find(index+1):] }
 
-// after returns the entries after an index that are not forgotten.
+// after yields the entries after an index that are not forgotten.
 func (t *sequence) after(index uint64) iter.Seq[*message] {
 	slots := t.slotsAfter(index)
 	return func(yield func(*message) bool) {
@@ -84,7 +85,7 @@ func (t *sequence) after(index uint64) iter.Seq[*message] {
 	}
 }
 
-// lastGone is the index of the last entry that is forgotten; 0: none is.
+// lastGone returns the index of the last forgotten entry; 0: there is none.
 func (t *sequence) lastGone() uint64 {
 	next := t.length
 	for _, s := range slices.Backward(t.slots) {
@@ -96,7 +97,7 @@ func (t *sequence) lastGone() uint64 {
 	return next
 }
 
-// append puts m at its index, which is above last; the entries in between are forgotten.
+// append appends m at its index, which is above the length. The entries in between count as forgotten.
 func (t *sequence) append(m *message) {
 	if m.index <= t.length || m.ts <= t.lastTS {
 		invariant.Broken("entry %d at %d follows entry %d at %d in T (I2)", m.index, m.ts, t.length, t.lastTS)
@@ -106,10 +107,10 @@ func (t *sequence) append(m *message) {
 	t.length, t.lastTS = m.index, m.ts
 }
 
-// pad makes all missing entries up to an index forgotten.
+// pad extends T up to an index by forgotten entries.
 func (t *sequence) pad(index uint64) { t.length = max(t.length, index) }
 
-// forget drops an entry.
+// forget drops the entry with an index.
 func (t *sequence) forget(index uint64) {
 	s := &t.slots[t.find(index)]
 	t.leaves(s.message)
@@ -124,7 +125,7 @@ func (t *sequence) forget(index uint64) {
 	}
 }
 
-// compact makes new slots, because an iteration may use the old ones.
+// compact drops forgotten entries. It makes a new slice, because an iteration may use the old one.
 func (t *sequence) compact() {
 	slots := make([]slot, 0, len(t.slots))
 	for _, s := range t.slots {
@@ -135,7 +136,7 @@ func (t *sequence) compact() {
 	t.slots, t.forgotten = slots, 0
 }
 
-// cut drops all entries after an index, and returns them.
+// cut removes all entries after an index, and returns them.
 func (t *sequence) cut(index uint64) []*message {
 	if len(t.slots) == 0 {
 		return nil

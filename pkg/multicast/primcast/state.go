@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Epoch is the period of one leader in its group; the zero Epoch is before all. Epochs of different groups
-// are not related.
+// Epoch is the time in which one process leads its group. The zero Epoch is before all others. Epochs of
+// different groups are not comparable.
 type Epoch struct {
 	Number uint64
 	Leader multicast.ProcessID
@@ -27,139 +27,140 @@ func (e Epoch) String() string { return fmt.Sprintf("%d/%d", e.Number, e.Leader)
 // State is the role of a process in its group (line 8).
 type State uint8
 
-// The states. A process is Candidate or Promised while its group changes its primary, as far
-// as it knows.
+// The states. A process is Candidate or Promised while its group changes the epoch, according to its own
+// information.
 const (
 	Follower State = iota
 	Primary
 	Candidate
 	Promised
-	Retired // it was a member, and no longer is: it sends nothing (roster.go)
+	Retired // it was a member and has left: it sends nothing (roster.go)
 )
 
 var stateNames = [...]string{"follower", "primary", "candidate", "promised", "retired"}
 
 func (s State) String() string { return stateNames[s] }
 
-// peer is the known state of one process, itself included.
+// peer is the state of one process as this process knows it. This process is a peer, too.
 type peer struct {
 	id     multicast.ProcessID
 	group  *group
-	member int  // its index in group.members(); -1: it is none, not yet or no more
-	left   bool // it was a member, and is none any more
+	member int  // index in group.members(); -1: it is no member
+	left   bool // it has left its group
 	linked bool // the link to it has started
 
 	informed uint64 // the step in which it was last informed that it is no member
-	accepted Epoch  // that it has accepted last
+	accepted Epoch  // the highest epoch that it has accepted
 
-	acked  Epoch  // E_cur when it acknowledged its T
-	length uint64 // up to this entry
-	last   uint64 // the last one of them that concerns this process
+	acked  Epoch  // its E_cur at its last acknowledgement
+	length uint64 // it has acknowledged its T up to this index
+	last   uint64 // index of the last acknowledged entry that concerns this process
 
-	clock   multicast.Timestamp // min-clock (line 15): sent in epochs up to group.epoch
-	later   epochClock          // sent in a later one
+	clock   multicast.Timestamp // min-clock of the peer (line 15): from epochs up to group.epoch
+	later   epochClock          // its clock in a later epoch, which counts once group.epoch is that epoch
 	covered multicast.Progress  // its state machine holds all deliveries up to here durably
 
-	report // its last one
+	report // its last SILENT
 
 	// Since the link to it started:
-	coverageSent multicast.Progress  // of this process
-	coverageNew  bool                // there is more of it
-	clockSent    multicast.Timestamp // the highest one of this process
-	lengthSent   uint64              // the own T is acknowledged up to here
-	speak        bool                // the own state must be sent to it at the end of the step
-	fetching     bool                // it got a request for T, and has not answered yet
+	coverageSent multicast.Progress  // the own coverage that was sent
+	coverageNew  bool                // the own coverage has grown since
+	clockSent    multicast.Timestamp // the highest own clock that was sent
+	lengthSent   uint64              // the own T was acknowledged up to this index
+	speak        bool                // the end of the step sends the own state
+	fetching     bool                // it has been sent a request for entries of T that is not answered yet
 	requestStep  uint64              // the step of that request
-	resume       uint64              // own messages from this number on are to be sent again; 0: none
+	resume       uint64              // own messages from this number on must be sent again; 0: none
 
-	frame []byte // of this step
-	early int    // the length of the packets at its start that may leave early (overlap.go)
+	frame []byte // the frame of this step so far
+	early int    // length of the packets at the start of frame that may leave early (overlap.go)
 }
 
-// report is a SILENT of a process.
+// report is the content of a SILENT.
 type report struct {
-	silent   time.Duration // when it last reported that its leader is silent; 0: no report
-	forgone  Epoch         // E_prom at that report
-	amnesiac bool          // at that report (amnesia.go)
+	silent   time.Duration // when it reported that its primary is silent; 0: no report
+	forgone  Epoch         // its E_prom at that time
+	amnesiac bool          // it was amnesiac at that time (amnesia.go)
 }
 
-// epochClock is a clock that was sent in an epoch, when T reached last.
+// epochClock is a clock ts that was sent in an epoch, when the sender's T ended at index last.
 type epochClock struct {
 	epoch Epoch
 	ts    multicast.Timestamp
 	last  uint64
 }
 
-// group is the known state of a group.
+// group is the state of a group as this process knows it.
 type group struct {
 	id multicast.GroupID
 	seating
 	ledger
 
-	// The lowest clocks that new local timestamps exceed (limits.go).
+	// The clocks that all unknown local timestamps of the group exceed (limits.go).
 	quorumClock   multicast.Timestamp
 	limit         multicast.Timestamp
 	clocksChanged bool
 
 	// Atomic global order (order.go).
-	front     front              // of its members
-	frontSent front              // the last front of the own group that was sent to it
-	listens   bool               // it waits for the state of this process
-	awaited   multicast.Position // the highest position of a message that it may wait for
+	front     front              // the best front of a member
+	frontSent front              // the last front of the own group that was sent to this group
+	listens   bool               // its processes wait for the state of this process
+	awaited   multicast.Position // the highest position of a message for which they may wait
 
-	forgotten multicast.Progress // up to here messages to it may be forgotten
-	lastGone  uint64             // index in the own T of the last of them
-	covered   multicast.Progress // by every member, except those that are left behind
-	lastSeq   uint64             // of the last own message to it, in this life of the process
-	lastOwn   uint64             // index in the own T of the last entry that concerns it
+	forgotten multicast.Progress // messages to this group up to here may be forgotten
+	lastGone  uint64             // index in the own T of the last forgotten message to this group
+	covered   multicast.Progress // covered by all members, except those that were left behind
+	lastSeq   uint64             // number of the last own message to this group, since the start of this process
+	lastOwn   uint64             // index in the own T of the last entry that concerns this group
 }
 
-// message is the state of a message in M, and its place in T.
+// message is the state of a message in M, with its place in T.
 type message struct {
 	multicast.Message
 	class   *class   // nil: its destinations are unknown
-	started bool     // START(m) is here; before that only the ID is known
-	own     bool     // this process multicast it, in this life
-	prevs   []uint64 // then: for each destination group, the number sent to it before
-	prev    uint64   // the sender's previous number to this group; 0: unknown
+	started bool     // START(m) is known; without it only the id and the timestamps are
+	own     bool     // this process has multicast m since its start
+	prevs   []uint64 // of an own message: for each destination group, the number sent to it before
+	prev    uint64   // the number that the sender used before for the own group; 0: unknown
 
-	// The proposal of the own group's primary; index 0: none is known.
-	index  uint64 // in T, from 1
+	// The proposal of the own group's primary; index 0: no proposal is known.
+	index  uint64 // index in T, from 1
 	ts     multicast.Timestamp
-	logged bool // in T; until then the proposal waits for START(m)
+	logged bool // it is in T; before that, the proposal waits for START(m)
 
 	locals  []local             // decided local timestamps
-	first   [2]local            // room for them
-	bound   multicast.Timestamp // see deliver.go; final-ts once that is known
-	decided bool                // final-ts is known: bound
+	first   [2]local            // initial storage of locals
+	bound   multicast.Timestamp // lower bound of the final timestamp (deliver.go); the final timestamp if decided
+	decided bool                // the final timestamp is known
 
 	delivered bool
-	settled   bool   // it was delivered, in this life of the process or before
-	slot      int    // among the pending ones, until it is delivered
-	keepers   int    // groups that do not cover it after its delivery
-	namedIn   *group // the group that named m last in its T
-	stale     bool   // it was not proposed yet at the last ping
-	mentions  int    // ledgers of other groups that name m
-	requests  int    // number of requests for START
+	settled   bool   // it was delivered, since the start of this process or before
+	slot      int    // index in its queue, until it is delivered
+	keepers   int    // number of destination groups that do not cover it, after its delivery
+	namedIn   *group // the group that last named it in its T
+	stale     bool   // it was known and not proposed at the last ping
+	mentions  int    // number of ledgers of other groups that name it
+	requests  int    // number of requests for its START
 }
 
-// local is a decided local timestamp.
+// local is the local timestamp that a group has decided.
 type local struct {
 	group multicast.GroupID
 	ts    multicast.Timestamp
 }
 
-// position is the position at which m is delivered, or a lower bound of it.
+// position returns the position of m; while m is not decided, a lower bound of it.
 func (m *message) position() multicast.Position {
 	return multicast.Position{Final: m.bound, ID: m.ID}
 }
 
-// entry is the entry of m in T. prev is the index of the entry before it that concerns the receiver.
+// entry returns the packet with the entry of m in T. prev is the index of the entry before it that concerns
+// the receiver.
 func (m *message) entry(e Epoch, prev uint64) *entryPacket {
 	return &entryPacket{epoch: e, index: m.index, prev: prev, ts: m.ts, id: m.ID}
 }
 
-// localTS is lines 9-11; 0 is the paper's bottom.
+// localTS returns local-ts of m in g (lines 9-11); 0 is the paper's ⊥.
 func (m *message) localTS(g multicast.GroupID) multicast.Timestamp {
 	for _, l := range m.locals {
 		if l.group == g {
@@ -169,7 +170,7 @@ func (m *message) localTS(g multicast.GroupID) multicast.Timestamp {
 	return 0
 }
 
-// finalTS is lines 12-14; 0 is the paper's bottom.
+// finalTS returns final-ts of m (lines 12-14); 0 is the paper's ⊥.
 func (m *message) finalTS() multicast.Timestamp {
 	if !m.started {
 		return 0
@@ -185,7 +186,7 @@ func (m *message) finalTS() multicast.Timestamp {
 	return final
 }
 
-// decide makes ts the local timestamp of m in g: a quorum acknowledged it (line 10).
+// decide sets the local timestamp of m in g, which a quorum has acknowledged (line 10).
 func (c *delivery) decide(m *message, g *group, ts multicast.Timestamp) {
 	if m.decided {
 		return
@@ -203,7 +204,7 @@ func (c *delivery) decide(m *message, g *group, ts multicast.Timestamp) {
 	c.learned(m)
 }
 
-// learned updates the place of m after a local timestamp was decided or START came.
+// learned updates the position and the queue of m after START(m) or a local timestamp has become known.
 func (c *delivery) learned(m *message) {
 	if m.decided {
 		return

@@ -9,9 +9,9 @@ import (
 
 var _ multicast.Transferable = (*Core)(nil)
 
-// leaveBehind stops keeping messages for members that do not cover messages covered by a quorum of their
-// group, once more than Retain bytes are kept for them. They take over the state of another member when they
-// come back. Messages that the own state machine does not hold durably stay.
+// leaveBehind bounds the memory for absent members to Config.Retain. Beyond it, messages are forgotten that a
+// quorum of each group covers and some members do not. These members must take over the state of another
+// member when they return. Messages that the own state machine does not hold durably are kept.
 func (c *delivery) leaveBehind() {
 	if c.keptBytes <= c.config.Retain {
 		return
@@ -34,7 +34,8 @@ func (c *delivery) leaveBehind() {
 	}
 }
 
-// tellBehind sends q the positions up to which its group cannot get deliveries from here any more.
+// tellBehind informs q of the positions up to which this process has forgotten messages to its group that q
+// does not cover.
 func (q *peer) tellBehind() {
 	for _, at := range q.group.forgotten {
 		if q.covered.Of(at.Class).Compare(at.Position) < 0 {
@@ -43,9 +44,9 @@ func (q *peer) tellBehind() {
 	}
 }
 
-// onBehind: q has forgotten messages that this process may need, up to a position of a class. This process
-// does not need them if it has delivered them. It is not enough that its state machine has them: its T would
-// lack them for ever.
+// onBehind handles the information that q has forgotten messages of a class, up to a position. This process
+// needs another state unless it has delivered them all. It is not enough that its state machine contains
+// them: T would lack them for ever.
 func (c *delivery) onBehind(q *peer, p *behindPacket) {
 	if !c.concerns(p.Class, q) {
 		c.stats.BadPackets++
@@ -62,8 +63,8 @@ func (c *Core) State() []byte {
 }
 
 // Adopt implements multicast.Transferable. This process keeps its promises, its acknowledgements and its
-// clock: T of the other is taken only if it contains all entries that this process may have acknowledged to a
-// quorum. Deliveries that this process knows it also knows afterwards (I9).
+// clock. It takes the other T only if that T has all entries that this process may have acknowledged to a
+// quorum. It keeps its knowledge of deliveries (I9).
 func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err error) {
 	r := varint.NewReader(state)
 	if at = readProgress(r); r.Err() != nil {
@@ -90,9 +91,9 @@ func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err er
 	return other.appendCheckpoint(nil), at, nil
 }
 
-// teach adds to the state of another process, which has delivered all that this process has, the deliveries
-// that only this process knows. The other may have restarted since, so that its deliveries are pending again
-// without the final timestamp, and the processes that knew it have forgotten it.
+// teach adds the deliveries that only this process knows to the state of another process, whose deliveries
+// are at least as far. The other process may have restarted since, so that its deliveries are pending without
+// their final timestamps, while the processes that knew these have forgotten them.
 func (c *variables) teach(other *Core) error {
 	for m := range other.t.all() {
 		if m.decided {

@@ -6,10 +6,10 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// cover records the durable progress of the own state machine, in the classes in which this process no longer
-// needs the messages that peers will then forget: for messages that are not delivered again yet after a
-// restart, it needs ACKs of peers, or final timestamps from its log. If the state machine is ahead of the
-// log, only the part that the log knows is covered: the other processes must keep the rest for T.
+// cover records the durable progress of the own state machine as coverage, which lets peers forget the
+// messages. It leaves out the classes in which this process still needs peers: after a restart it needs ACKs,
+// or final timestamps, for messages that are pending again. If the state machine is ahead of the log, only
+// the part that the log contains is covered, because peers must keep the rest for T.
 func (c *delivery) cover(p multicast.Progress) {
 	c.log.finals()
 	for _, at := range p {
@@ -22,21 +22,21 @@ func (c *delivery) cover(p multicast.Progress) {
 	}
 }
 
-// needs reports whether this process, after a restart, may need other processes for deliveries of a class up
-// to a position.
+// needs reports whether this process, after a restart, may need other processes for the deliveries of a class
+// up to a position.
 func (c *delivery) needs(at multicast.ClassPosition) bool {
 	return c.inDoubt(at) || c.log.lacksFinal(at)
 }
 
-// inDoubt reports whether T or D may lack a delivery of a class up to a position, or its decision. Pending
-// messages of a class come after all messages that its core has delivered. Without classes, an entry to one
-// group may be known to be delivered before one to several.
+// inDoubt reports whether T and D may lack a delivery of a class up to a position, or its final timestamp.
+// All pending messages of a class come after the delivered ones; without classes a message to one group may
+// be delivered before one to several.
 func (c *delivery) inDoubt(at multicast.ClassPosition) bool {
 	return at.Compare(c.held.Of(at.Class)) > 0 || c.plain != nil && c.mayCome(at.Class, at.Position)
 }
 
-// holds returns the positions up to which T and D have all deliveries: the last delivery of each class that
-// this process has made, in this life or before a restart.
+// holds returns the positions up to which T and D contain all deliveries: those of the last delivery of each
+// class, since the start of this process or before.
 func (c *delivery) holds() multicast.Progress {
 	all := slices.Clone(c.own.forgotten)
 	for m := range c.t.all() {
@@ -47,7 +47,7 @@ func (c *delivery) holds() multicast.Progress {
 	return all
 }
 
-// onCovered: q reports that its state machine is durable up to a position.
+// onCovered handles the information that the state machine of q is durable up to a position.
 func (c *delivery) onCovered(q *peer, p *coveredPacket) {
 	if !c.concerns(p.Class, q) {
 		c.stats.BadPackets++
@@ -71,8 +71,7 @@ func (c *delivery) covers(q *peer, at multicast.ClassPosition) {
 	}
 }
 
-// tellCovered adds to the frame of q the positions up to which the own state machine covers the messages that
-// concern q.
+// tellCovered appends to the frame of q the own coverage of the messages that concern q.
 func (c *system) tellCovered(q *peer) {
 	if !q.coverageNew || q.group == nil {
 		return
@@ -85,7 +84,7 @@ func (c *system) tellCovered(q *peer) {
 	}
 }
 
-// coveredBy is the position up to which count members cover all of a class.
+// coveredBy returns the highest position up to which at least count members cover a class.
 func (g *group) coveredBy(name multicast.Class, count int) multicast.Position {
 	var array [maxMembers]multicast.Position
 	covered := array[:0]
@@ -96,7 +95,8 @@ func (g *group) coveredBy(name multicast.Class, count int) multicast.Position {
 	return covered[len(covered)-count]
 }
 
-// coveredUpTo drops the messages that the group does not need.
+// coveredUpTo forgets the messages of a class up to p, which g does not need any more, if no other group
+// needs them.
 func (c *delivery) coveredUpTo(g *group, name multicast.Class, p multicast.Position) {
 	x := c.find(name)
 	if !g.covered.Advance(name, p) || x == nil {
@@ -114,8 +114,8 @@ func (c *delivery) coveredUpTo(g *group, name multicast.Class, p multicast.Posit
 	x.kept[g] = kept[n:]
 }
 
-// keep holds a delivered message until all its destination groups cover it. Deliveries of a class ascend, so
-// that each group's messages are released in order; with Conflicts some wait for an earlier one.
+// keep stores a delivered message until all its destination groups cover it. Deliveries of a class ascend, so
+// messages are released in order; with Conflicts a message may be released later than possible.
 func (c *delivery) keep(m *message) {
 	for _, id := range m.Dest {
 		if g := c.groups[id]; m.position().Compare(g.covered.Of(m.class.name)) > 0 {
@@ -130,7 +130,7 @@ func (c *delivery) keep(m *message) {
 	c.keptBytes += packetSize(&m.Message)
 }
 
-// forget drops a message that no process needs any more.
+// forget removes a message that no process needs.
 func (c *variables) forget(m *message) {
 	for _, id := range m.Dest {
 		g := c.groups[id]

@@ -8,23 +8,23 @@ import (
 
 // # Loss of memory
 //
-// A process that starts with Config.Amnesiac may lack its words of earlier lives: its grants, and
-// entries that it held. In mode memory each restart is such a loss; in mode sync the loss of a disk is. The
-// process is lost then, until it holds everything again.
+// A process that starts with Config.Amnesiac may have lost its promises and the entries that it held in
+// earlier lives. In mode memory each restart is such a loss; in mode sync the loss of a disk is. The process
+// is then called lost until it holds the whole log again.
 //
 //	L1  A lost process has no vote: its copy does not count for a decision (decide), and its log does not
 //	    count for a new leader (mayLead).
-//	L2  A process that has lost its memory in a life grants only timestamps that were chosen by a candidate
-//	    that knew of the loss (note.askFor): none that was asked for before.
-//	L3  It is not lost any more when it holds the log up to where it ended when the term of such a timestamp
-//	    began (the third word of tell).
+//	L2  A process that has lost its memory in a life grants only timestamps that a candidate chose after it
+//	    knew of the loss (note.askFor). Requests for lower timestamps are from before the loss.
+//	L3  The process remembers again when it holds the log up to the point where the log ended at the begin
+//	    of the term of such a timestamp (the third word of tell).
 //	L4  Each note within a group names the latest losses that its sender knows. A grant of a process counts
 //	    for a candidate only if the candidate knows of no later loss of that process (granted).
-//	L5  If the logs of all members were read, the most advanced one counts, as if all remembered. This loses
-//	    the entries that only lost memories held; without it the group would stand still for ever.
-//	L6  A process grants nothing to a life of a member before the latest loss of it that the process knows of.
-//	    That life may go on, where another node has taken the seat over. It does not know of the loss, and
-//	    would count its own vote beside that of the new node.
+//	L5  If the logs of all members were read, the most advanced one counts, as if all members remembered.
+//	    This loses the entries that only the lost memories held. Without L5 the group would stop for ever.
+//	L6  A process grants nothing to a life of a member from before the latest loss of that member that it
+//	    knows of. After another node has taken the seat, the process of the earlier life may still run: it
+//	    does not know of the loss, and would count its own vote beside the vote of the new node.
 //
 // Claim: without L5, an entry that was decided is in the log of each later leader (G4 with losses).
 //
@@ -50,12 +50,12 @@ import (
 // This is the argument of crash-consistent quorums (Michael et al., "Recovering shared objects without stable
 // storage", DISC 2017), with the losses in place of crash vectors.
 
-// lossOf is the latest life in which a member of the group has lost its memory; 0: none.
+// lossOf returns the latest life in which a member has lost its memory, according to this process; 0: none.
 func (c *durable) lossOf(p multicast.ProcessID) uint32 {
 	return c.losses[slices.Index(c.group.Members, p)]
 }
 
-// learnLosses takes over the losses that a member knows. Of its own losses each process knows best.
+// learnLosses adds the losses of other members that a note names. A process knows its own losses best.
 func (c *durable) learnLosses(n *note) {
 	for i, loss := range n.losses {
 		if i < len(c.group.Members) && i != c.index && loss <= maxLife {
@@ -72,8 +72,8 @@ func (c *Core) isLost(m *member) bool {
 	return c.peers[m.id].heard.lost
 }
 
-// store takes in the entries that the leader of this process has written into its log. In mode sync the
-// entries are recorded, and the note that they are stored leaves when they are on disk.
+// store records the entries that the leader has written into the log of this process. In mode sync the note
+// that says so (note.stored) leaves after the records are on disk.
 func (c *durable) store() {
 	if !c.cfg.Sync && !c.lost || c.promised == 0 {
 		return
@@ -93,7 +93,7 @@ func (c *durable) store() {
 	c.remember()
 }
 
-// remember is L3.
+// remember ends the loss of memory as L3 says.
 func (c *durable) remember() {
 	if !c.lost {
 		return

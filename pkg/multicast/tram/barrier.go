@@ -23,18 +23,18 @@ import (
 //
 // Hence any order of the next messages behind the barrier keeps prefix and acyclic order.
 
-// Barrier as the order of a message makes it the last one.
+// Barrier as the Order of a message makes it the last message of this order.
 const Barrier multicast.Order = 0x80
 
 // barrierFlag marks a barrier in the number of destinations.
 const barrierFlag = 1 << 15
 
-// NewBarrier makes a barrier of this process, to be proposed.
+// NewBarrier returns a barrier with a payload, which the caller then proposes.
 func (c *site) NewBarrier(seq uint64, payload []byte) multicast.Message {
 	return multicast.Message{ID: multicast.MessageID{Sender: c.cfg.Self, Seq: seq}, Dest: c.allGroups(), Order: Barrier, Payload: payload}
 }
 
-// allGroups are all groups, sorted.
+// allGroups returns all groups, sorted.
 func (c *site) allGroups() (all []multicast.GroupID) {
 	for _, g := range c.cfg.Groups {
 		all = append(all, g.ID)
@@ -43,12 +43,12 @@ func (c *site) allGroups() (all []multicast.GroupID) {
 	return all
 }
 
-// orderable reports whether a message may have its order: a barrier goes to all groups.
+// orderable reports whether the Order of m is supported. A barrier must go to all groups.
 func (c *site) orderable(m *multicast.Message) bool {
 	return m.Order == multicast.Acyclic || m.Order == Barrier && slices.Equal(m.Dest, c.allGroups())
 }
 
-// giveBack returns the messages that a group has not ordered before the barrier.
+// giveBack outputs the messages that a group has not ordered before its barrier.
 func (c *site) giveBack(f *flow) {
 	f.sealed = true
 	for i, slot := range f.entries {

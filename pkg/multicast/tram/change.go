@@ -4,8 +4,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric"
 )
 
-// grant is Algorithm 2, checking permissions: the member that asks for the highest timestamp gets the right
-// to write the log. The right of the previous leader is revoked before.
+// grant is Algorithm 2, checking permissions. Of the members that ask, the one with the highest timestamp
+// gets the right to write the log of this process. The right of the previous leader is revoked before.
 func (c *Core) grant() {
 	for _, m := range c.members {
 		p := c.peers[m.id]
@@ -13,9 +13,9 @@ func (c *Core) grant() {
 		if m.id == c.cfg.Self {
 			ask = m.asked
 		} else if p.heard.askFor != c.lossOf(c.cfg.Self) {
-			continue // it was chosen before this process lost its memory
+			continue // chosen before the candidate knew that this process lost its memory (L2)
 		} else if p.life < c.lossOf(m.id) {
-			continue // of an earlier life: another node has the seat (L6)
+			continue // from an earlier life: another node has the seat (L6)
 		}
 		if ask <= c.promised || int(ask&0xff) >= len(c.members) || c.holder(ask) != m.id || !c.canRead(m) {
 			continue
@@ -33,8 +33,9 @@ func (c *Core) grant() {
 	}
 }
 
-// canRead reports whether a candidate finds all entries in this member's log that it has not applied and this
-// member has: otherwise it could not lead, and the right is not worth the leader that it would take it from.
+// canRead reports whether the log of this member holds all entries that this member has applied and the
+// candidate has not. Without them the candidate could not lead, and must not take the right of a working
+// leader.
 func (c *durable) canRead(m *member) bool {
 	applied := c.peers[m.id].heard.applied
 	if m.id == c.cfg.Self || applied >= c.ledger.applied {
@@ -44,7 +45,7 @@ func (c *durable) canRead(m *member) bool {
 	return ok
 }
 
-// stepDown makes a follower.
+// stepDown makes this process a follower.
 func (c *Core) stepDown() {
 	if c.role == leader {
 		c.ledger.cut()
@@ -52,18 +53,18 @@ func (c *Core) stepDown() {
 	c.role = follower
 }
 
-// maxRound is the last round of a timestamp.
+// maxRound is the highest round of a timestamp.
 const maxRound = 1<<24 - 1
 
-// stand begins an attempt to lead: Algorithm 3, proposing a timestamp.
+// stand begins an attempt to lead (Algorithm 3, proposing a timestamp).
 func (c *Core) stand() {
-	highest := max(c.promised, c.ts, timestamp(1, 0)) // the first one was given to all
+	highest := max(c.promised, c.ts, timestamp(1, 0)) // all members follow the first timestamp from the start
 	for _, m := range c.members {
 		n := &c.peers[m.id].heard
 		highest = max(highest, n.promised, n.ask)
 	}
 	if round(highest) >= maxRound {
-		c.stats.Malformed++ // a member has made it up: there are not so many attempts
+		c.stats.Malformed++ // a member has invented it: there are not so many attempts
 		return
 	}
 	c.stepDown()
@@ -75,22 +76,23 @@ func (c *Core) stand() {
 	}
 }
 
-// campaign goes on with an attempt: Algorithm 3, waiting for replies, and Algorithm 4, reading remote logs.
+// campaign continues an attempt to lead: Algorithm 3, waiting for replies, and Algorithm 4, reading remote
+// logs.
 //
-// A member is asked only when nothing that this process has posted to its log can land any more. Otherwise,
-// writes left over from an earlier term would land with the new right, over entries of a leader in between.
+// It asks a member only when no earlier write to that member can be executed any more (G3). Otherwise a write
+// of an earlier term could be executed with the new right and overwrite an entry of a leader in between.
 func (c *Core) campaign() {
 	if c.role == follower {
 		return
 	}
 	for _, m := range c.members {
 		if c.role == follower {
-			return // a higher timestamp of another member came in between
+			return // a member with a higher timestamp was faster
 		}
 		if m.asked != c.ts && c.ts != timestamp(1, 0) {
 			if m.lane.Settled() {
 				m.asked = c.ts
-				c.grant() // this process itself grants at once
+				c.grant() // the own grant needs no note
 			}
 			continue
 		}
@@ -107,8 +109,8 @@ func (c *Core) campaign() {
 	}
 }
 
-// mayLead reports whether the logs of enough members were read: of a quorum that remembers, or of all
-// members.
+// mayLead reports whether enough logs were read: those of a quorum of members that remember, or those of all
+// members (L1, L5).
 func (c *Core) mayLead() bool {
 	all, remember := 0, 0
 	for _, m := range c.members {
@@ -122,10 +124,10 @@ func (c *Core) mayLead() bool {
 	return remember >= c.group.Quorum() || all == len(c.members)
 }
 
-// catchUp is Algorithm 4: the logs of a quorum, none of which an earlier leader can write any more, hold
-// every entry that may be decided. For each slot the entry with the highest timestamp is written again by
-// rule. The first slot without an entry ends the log, and so does an entry that does not follow those before:
-// neither it nor anything behind can be decided (package documentation, G4).
+// catchUp is Algorithm 4. No earlier leader can write the logs that were read, and they are those of a
+// quorum, so they hold every entry that may be decided. For each slot, rule writes the entry with the highest
+// timestamp again. The log ends at the first slot without an entry, and at an entry that does not follow the
+// entries before it: neither that entry nor any later one can be decided (package documentation, G4).
 func (c *Core) catchUp() {
 	images := c.images()
 	c.lead()
@@ -150,13 +152,13 @@ func (c *Core) catchUp() {
 	}
 	c.start = l.last()
 	if l.last() < need {
-		c.stepDown() // a member has applied entries that no log holds any more: that member must lead
+		c.stepDown() // a member has applied entries that no log holds any more, so that member must lead
 		return
 	}
 	c.stats.Led++
 }
 
-// images gives the logs that were read, and forgets them.
+// images returns the logs that were read, and forgets them.
 func (c *Core) images() (all [][]byte) {
 	for _, m := range c.members {
 		if m.image != nil {
@@ -167,7 +169,8 @@ func (c *Core) images() (all [][]byte) {
 	return all
 }
 
-// highestEntry gives the entry of a slot with the highest timestamp, or nil.
+// highestEntry returns the entry of slot n with the highest timestamp in any of the logs; nil if there is
+// none.
 func (c *Core) highestEntry(images [][]byte, n uint64) *entry {
 	var best *entry
 	highest := uint32(0)
@@ -180,8 +183,8 @@ func (c *Core) highestEntry(images [][]byte, n uint64) *entry {
 	return best
 }
 
-// follow applies the entries that the leader has written and declared decided: Algorithm 2, followers'
-// delivery. A commit word takes the place of the next entry, so that an idle group delivers.
+// follow applies the decided entries that the leader has written (Algorithm 2, followers' delivery). The
+// leader announces decided entries by a commit word, so an idle group delivers without a further entry.
 func (c *Core) follow() {
 	if c.role == leader {
 		return
@@ -208,8 +211,8 @@ func (c *Core) follow() {
 	l.trim(min(trim, c.covered))
 }
 
-// watch is the oracle: a member that has seen work wait without progress for too long stands, one after the
-// other. Nothing is sent while nothing waits.
+// watch is the oracle of a step. A member whose work waits for too long without progress stands as a
+// candidate; the members do so one after the other. Without waiting work nothing is sent.
 func (c *Core) watch() {
 	if c.role == leader {
 		c.watchGrants()
@@ -233,7 +236,7 @@ func (c *Core) watch() {
 	c.lanes.WakeAt(c.oracle.due(c.now, rank))
 }
 
-// outbid reports whether some member has granted a higher timestamp than this process has asked for.
+// outbid reports whether a member has granted a timestamp above that of this process' attempt.
 func (c *Core) outbid() bool {
 	for _, m := range c.members {
 		if c.peers[m.id].heard.promised > c.ts {
@@ -243,9 +246,9 @@ func (c *Core) outbid() bool {
 	return false
 }
 
-// watchGrants looks after the members that have granted the right to another candidate, which may have come
-// to nothing: a leader without a quorum is a follower, and one with a quorum asks again with a higher
-// timestamp.
+// watchGrants handles members that have granted the right to another candidate, whose attempt may have
+// failed. A leader without a quorum becomes a follower. A leader with a quorum asks for a higher timestamp
+// after a time, so that these members follow it again.
 func (c *Core) watchGrants() {
 	refused := 0
 	for _, m := range c.members {
@@ -270,13 +273,13 @@ func (c *Core) watchGrants() {
 	}
 }
 
-// waits reports whether there is work for a leader: an input that is not ordered, or an entry of the log that
-// is not decided.
+// waits reports whether work waits for a leader: an input that is not ordered, or an entry that is not
+// decided.
 func (c *Core) waits() bool {
 	l := &c.ledger
 	switch {
 	case c.behind > l.applied:
-		return false // it cannot lead
+		return false // this process cannot lead
 	case c.lost:
 		return true
 	case l.state.sealed:
@@ -296,7 +299,8 @@ func (c *Core) waits() bool {
 	return ok || c.uneven()
 }
 
-// uneven reports whether another member has applied more, or lacks entries and cannot lead itself.
+// uneven reports whether another member has applied more entries than this process, or lacks entries and
+// cannot lead.
 func (c *Core) uneven() bool {
 	for _, m := range c.members {
 		n := &c.peers[m.id].heard

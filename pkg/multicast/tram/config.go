@@ -8,45 +8,48 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Config of a process. All processes have the same Groups, Parents, Slots and SlotSize.
+// Config is the configuration of a process. Groups, Parents, Slots and SlotSize are the same at all
+// processes.
 type Config struct {
 	Self   multicast.ProcessID
-	Groups []multicast.Group // the first member of each leads at the beginning
-	// Parents is the tree: the parent of each group but the root.
+	Groups []multicast.Group // the first member of each leads from the start
+	// Parents defines the tree: the parent of each group except the root.
 	Parents map[multicast.GroupID]multicast.GroupID
-	// Slots of each ring, SlotSize bytes each. 0: 64 slots of 512 bytes.
+	// Slots is the number of slots of each ring, and SlotSize their size in bytes. 0: 64 slots of 512 bytes.
 	Slots, SlotSize int
-	// Keep is how many entries of the log are kept for members that are away, and how many may wait for a
+	// Keep bounds the number of log entries that are kept for absent members, and the number that wait for a
 	// child group. 0: 1 << 20.
 	Keep int
-	// SuspectAfter is how long work may wait without progress until a member replaces the leader. 0: 10 ms.
+	// SuspectAfter is the time for which work may wait without progress before a member stands as a
+	// candidate. 0: 10 ms.
 	SuspectAfter time.Duration
-	// NoteEvery is how late credits and progress are reported while there is room. 0: 1 ms.
+	// NoteEvery is the maximum delay of reports of credits and progress while rings have room. 0: 1 ms.
 	NoteEvery time.Duration
-	// RetryAfter is after how long a broken queue is reset. 0: 1 ms.
+	// RetryAfter is the time after which a broken queue is reset. 0: 1 ms.
 	RetryAfter time.Duration
-	Seed       uint64 // of waiting times
-	// Sync: each entry that this process holds is on its disk before it counts, and an entry on the disks of
-	// a quorum before it is delivered. Without it no step has records: a process that restarts is Amnesiac.
+	Seed       uint64 // of the random part of waiting times
+	// Sync is mode sync: an entry counts as held only when it is on the disk of a process, and it is
+	// delivered only when it is on the disks of a quorum. Without Sync, the mode is memory: steps have no
+	// records, and a process that restarts is Amnesiac.
 	Sync bool
-	// CheckpointMin is how many bytes of records a checkpoint replaces at least. 0: 1 MiB.
+	// CheckpointMin is the minimum number of bytes of records between two checkpoints. 0: 1 MiB.
 	CheckpointMin int
-	// Life numbers the lives of the process: 0 is the first, and each restart has a higher one.
+	// Life is the number of this life of the process: 0 for the first, and higher after each restart.
 	Life uint32
-	// Successive: Life is the least number of this life. It is the one after that of the log, if that is
-	// higher.
+	// Successive makes Life a minimum: the number of this life is at least Life, and above that of the log.
 	Successive bool
-	// Amnesiac: the promises and entries of earlier lives may be lost, or the process takes a seat over. It
-	// has no vote until it has caught up.
+	// Amnesiac means that promises and entries of earlier lives may be lost, or that this process takes over
+	// a seat. It has no vote until it has caught up (amnesia.go).
 	Amnesiac bool
-	// Delivered is the durable progress of the state machine at the start. It is not delivered again.
+	// Delivered is the durable progress of the state machine at the start. Deliveries up to it are not
+	// repeated.
 	Delivered multicast.Progress
-	// Redeliver: entries up to Delivered are delivered again at the start, as far as the log has them. The
-	// owner hands only some of the deliveries to its state machine: Input.Free says up to where the log is
-	// not needed.
+	// Redeliver makes the core deliver again all entries that its log holds, also those up to Delivered. The
+	// owner passes only some deliveries to its state machine, and reports by Input.Free up to which entry it
+	// does not need the log.
 	Redeliver bool
-	// Seats are the processes that have moved to other nodes since the beginning, this one included. A
-	// process runs on the node with its own number otherwise.
+	// Seats are the processes that run on other nodes than at the creation of the group, this one included.
+	// Other processes run on the node with their own number.
 	Seats []Seat
 }
 
@@ -76,7 +79,7 @@ const (
 	minSlots   = 4
 )
 
-// Validate names the field that is wrong and the remedy.
+// Validate returns an error that names the invalid field and the remedy.
 func (cfg *Config) Validate() error {
 	switch {
 	case cfg.Slots < minSlots || cfg.Slots > 1<<20:
@@ -121,7 +124,7 @@ type group struct {
 	depth    int
 }
 
-// tree is the overlay (paper, section 4).
+// tree is the overlay of section 4 of the paper.
 type tree struct {
 	groups map[multicast.GroupID]*group
 	of     map[multicast.ProcessID]*group
@@ -165,8 +168,8 @@ func newTree(groups []multicast.Group, parents map[multicast.GroupID]multicast.G
 	return t, nil
 }
 
-// lca is the lowest common ancestor of destinations: the highest group that orders the message. It is nil if
-// one of them is no group.
+// lca returns the lowest common ancestor of destinations, which is the first group to order the message; nil
+// if a destination is no group.
 func (t *tree) lca(dest []multicast.GroupID) *group {
 	var at *group
 	for _, id := range dest {
@@ -188,7 +191,7 @@ func (t *tree) lca(dest []multicast.GroupID) *group {
 	return at
 }
 
-// reaches reports whether a destination is g or below g (the paper's reach).
+// reaches reports whether g or a group below g is a destination (reach in the paper).
 func (t *tree) reaches(g *group, dest []multicast.GroupID) bool {
 	return slices.ContainsFunc(dest, func(id multicast.GroupID) bool {
 		at := t.groups[id]

@@ -11,35 +11,35 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Input has the events that are ready at a step. Writes of others are not in it: the core looks into its
-// memory.
+// Input has the events of a step. Writes of other processes are not events: the core reads its own memory.
 type Input struct {
-	Now         time.Duration // never goes back
+	Now         time.Duration // monotonic time
 	Proposed    []multicast.Message
 	Completions []fabric.Completion
-	Covered     multicast.Progress // the state machine holds all deliveries up to here durably; in mode sync
-	Free        uint64             // with Redeliver: entries up to here are not needed. It may be above and below Covered
+	Covered     multicast.Progress // the state machine holds all deliveries up to here durably; used in mode sync
+	Free        uint64             // used with Redeliver: entries up to here are not needed; may be above or below Covered
 	Seats       []Seat             // processes that have moved to other nodes
-	Lead        bool               // this process is to lead its group from now on
+	Lead        bool               // this process must try to lead its group
 }
 
-// Output has the effects that a step asks for, in this order: records, rights, operations, deliveries. There
-// is one gate: the records must be in the log, and with Sync on disk, before the rest leaves.
+// Output has the effects that a step requests, in this order: records, rights, operations, deliveries. There
+// is one gate: the driver puts the records into the log, and with Sync onto the disk, before the rest leaves.
 type Output struct {
 	Records    [][]byte
-	Checkpoint bool // the first record stands for all records before it
+	Checkpoint bool // the first record replaces all earlier records
 	Sync       bool
 	Rights     []fabric.Right
 	Ops        []fabric.Op
-	Deliveries []multicast.Delivery // Final is the place in the log of this group, and of this group alone
-	// Behind, if not empty: this process needs deliveries up to here that others have forgotten. It must be
-	// given the state of another member (State, Adopt).
+	Deliveries []multicast.Delivery // Final is the place in the log of this group; other groups have other places
+	// Behind, if not empty: this process needs deliveries up to here that other members have forgotten. It
+	// must take over the state of another member (State, Adopt).
 	Behind multicast.Progress
-	// Returned are messages of this process that a barrier has cut off (barrier.go): they are not delivered.
+	// Returned are messages of this process that no group ordered before a barrier (barrier.go): they are
+	// never delivered by this order.
 	Returned []multicast.Message
 	Sealed   bool          // this process has delivered a barrier, and delivers nothing more
-	Retired  bool          // another process has the seat of this one: it does nothing any more
-	Wake     time.Duration // the latest time of the next step; 0: when something happens
+	Retired  bool          // another process has the seat of this one, which does nothing any more
+	Wake     time.Duration // the latest time of the next step; 0: only after an event
 }
 
 // Reset empties out for reuse.
@@ -51,15 +51,15 @@ func (out *Output) Reset() {
 	*out = Output{Records: out.Records[:0], Rights: out.Rights[:0], Ops: out.Ops[:0], Deliveries: out.Deliveries[:0], Returned: out.Returned[:0]}
 }
 
-// Stats count the work of a process.
+// Stats are counters of a process since its start.
 type Stats struct {
-	Malformed int // completions of nothing, proposals that are not valid, messages that do not fit into the log
-	Failed    int // operations
+	Malformed int // unexpected completions, invalid proposals, messages that do not fit into the log
+	Failed    int // failed operations
 	Campaigns int // attempts to lead
-	Led       int // those that succeeded
-	Adopted   int // entries of earlier leaders that this one wrote again (group catch-up)
-	Dropped   int // entries of earlier leaders that no quorum can have held
-	Reborn    int // restarts of others that this process has seen
+	Led       int // attempts that succeeded
+	Adopted   int // entries of earlier leaders that this process wrote again as leader (group catch-up)
+	Dropped   int // entries of earlier leaders that cannot have been decided
+	Reborn    int // restarts of other processes
 	Helped    int // times that a follower forwarded to a child (tree catch-up)
 }
 
@@ -71,13 +71,13 @@ const (
 	leader
 )
 
-// site is the lowest layer: the configuration, the memory, the other processes, and the step.
+// site is the lowest layer of the core: configuration, memory, other processes, and the present step.
 type site struct {
 	cfg   Config
 	tree  *tree
 	group *group
 	ids   []multicast.ProcessID // of all processes, by group
-	index int                   // among the members
+	index int                   // of this process among the members of its group
 	peers map[multicast.ProcessID]*peer
 
 	memory  map[fabric.RegionID]fabric.Memory
@@ -87,44 +87,45 @@ type site struct {
 	lanes   *lane.Set
 }
 
-// durable is the layer of the state that a log holds: the own log, promises and losses of memory.
+// durable is the layer of the state that the log on disk holds: the group's log, promises and losses of
+// memory.
 type durable struct {
 	site
 	started    bool
 	ledger     ledger
 	log        journal
 	votes      map[uint64]*vote // by number
-	promised   uint32           // the highest timestamp granted (the ballot that this member follows)
-	promisedTo uint32           // the life of the process that promised was granted to
-	stored     uint64           // entries up to here are decided, or held with the timestamp promised
-	lost       bool             // the memory is lost (amnesia.go)
+	promised   uint32           // the highest granted timestamp: this member follows its leader
+	promisedTo uint32           // the life of the process to which promised was granted
+	stored     uint64           // entries up to here are decided, or held with timestamp promised
+	lost       bool             // this process has lost its memory (amnesia.go)
 	losses     [maxMembers]uint32
-	covered    uint64 // the state machine needs no entry up to here any more
-	skip       uint64 // entries up to here are not delivered: the state machine has them
+	covered    uint64 // the state machine needs no entry up to here
+	skip       uint64 // entries up to here are not delivered, because the state machine has them
 	delivered  multicast.Position
-	behind     uint64 // entries up to here come with the state of another member only
-	mute       bool   // nothing is delivered: there would be a gap
+	behind     uint64 // entries up to here must come with the state of another member
+	mute       bool   // nothing is delivered, because deliveries are missing
 	retired    bool
 }
 
-// Core is a process of TRAM. It never blocks and never fails.
+// Core is one process of TRAM. It is stepped, and never blocks or fails. It is not safe for concurrent use.
 type Core struct {
 	durable
-	clients  map[multicast.GroupID]*flow // messages of this process, by lca
-	highest  uint64                      // sequence number that was proposed
-	children []*flow                     // messages of this group, by child
-	helped   map[*flow]uint64            // a follower forwards entries up to here
+	clients  map[multicast.GroupID]*flow // messages of this process, by the lca of their destinations
+	highest  uint64                      // highest sequence number that was proposed
+	children []*flow                     // entries of this group's log for each child group
+	helped   map[*flow]uint64            // a follower forwards entries up to here in place of the leader
 
 	role    role
-	ts      uint32 // of the last attempt of this process to lead
-	decided uint64 // a leader knows that a quorum holds the log up to here
-	start   uint64 // the log of a leader ended here when its term began
+	ts      uint32 // timestamp of the last attempt of this process to lead
+	decided uint64 // as a leader: a quorum holds the log up to here
+	start   uint64 // as a leader: end of the log when its term began
 	members []*member
 	oracle  oracle
 	stats   Stats
 }
 
-// New makes a process. The caller registers Regions, passes each to Attach, and steps.
+// New returns a process. The caller then registers Regions, passes each to Attach, and begins to step.
 func New(cfg Config) (*Core, error) {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -177,15 +178,15 @@ func New(cfg Config) (*Core, error) {
 	return c, nil
 }
 
-// timestamp is unique to a member and an attempt (Algorithm 3).
+// timestamp returns the timestamp of a round of a member. It is unique to both (Algorithm 3).
 func timestamp(round uint32, member int) uint32 { return round<<8 | uint32(member) }
 
 func round(ts uint32) uint32 { return ts >> 8 }
 
-// holder is the member that may write the logs of those that have granted a timestamp.
+// holder returns the member that may write the logs of the members which have granted a timestamp.
 func (c *site) holder(ts uint32) multicast.ProcessID { return c.group.Members[int(ts&0xff)] }
 
-// Regions are the regions that the process registers.
+// Regions returns the regions that the caller must register for the process.
 func (c *site) Regions() []fabric.Region {
 	ring := c.cfg.Slots * c.cfg.SlotSize
 	all := []fabric.Region{{ID: logRegion, Size: headerSize + ring}}
@@ -205,25 +206,26 @@ func (c *site) Regions() []fabric.Region {
 // Attach passes a registered region to the core.
 func (c *site) Attach(id fabric.RegionID, m fabric.Memory) { c.memory[id] = m }
 
-// Leads reports whether this process leads its group as far as it knows.
+// Leads reports whether this process leads its group, according to its own state.
 func (c *Core) Leads() bool { return c.role == leader }
 
-// Amnesiac reports whether this process has lost its memory, and is without a vote until it has caught up.
+// Amnesiac reports whether this process has lost its memory and has no vote until it has caught up.
 func (c *durable) Amnesiac() bool { return c.lost }
 
-// Lacks returns, after the replay, a place up to which the state machine must hold the deliveries, since the
-// log does not have them any more, and does not (Config.Delivered); false: there is none.
+// Lacks returns, after the replay, a place that the state machine (Config.Delivered) must have reached and
+// has not reached, because the log does not have the deliveries up to it any more. If lacks is true, the
+// process must not continue with this state machine.
 func (c *durable) Lacks() (at multicast.Position, lacks bool) {
 	return multicast.Position{Final: multicast.Timestamp(c.ledger.gone)}, c.skip < c.ledger.gone
 }
 
-// Life is the number of this life; of a core with Config.Successive it counts once the log is replayed.
+// Life returns the number of this life. With Config.Successive it is final after the replay.
 func (c *site) Life() uint32 { return c.cfg.Life }
 
-// Stats gives the counts of the process.
+// Stats returns the counters of the process.
 func (c *Core) Stats() Stats { return c.stats }
 
-// Pending is how many messages and entries wait here for another process.
+// Pending returns the number of messages and entries at this process that wait for another process.
 func (c *Core) Pending() (count int) {
 	for _, p := range c.ids {
 		if f := c.clients[c.tree.of[p].ID]; f != nil && p == c.tree.of[p].Members[0] {
@@ -236,7 +238,7 @@ func (c *Core) Pending() (count int) {
 	return count + int(c.ledger.last()-c.ledger.applied)
 }
 
-// Validate says why m cannot be multicast, or nil.
+// Validate returns the reason why m cannot be multicast, or nil.
 func (c *site) Validate(m *multicast.Message) error {
 	plain := *m
 	if plain.Order == Barrier {
@@ -257,12 +259,12 @@ func (c *site) Validate(m *multicast.Message) error {
 	return nil
 }
 
-// Room is how long the payload of a message to so many groups may be.
+// Room returns the maximum length of the payload of a message to dest groups, in bytes.
 func (c *site) Room(dest int) int {
 	return c.cfg.SlotSize - wordSize - bodyHeader - entryOverhead(c.widest()) - messageOverhead(dest)
 }
 
-// widest is the most children that a group has.
+// widest returns the maximum number of children of a group.
 func (c *site) widest() (most int) {
 	for _, g := range c.tree.groups {
 		most = max(most, len(g.children))
@@ -270,10 +272,10 @@ func (c *site) widest() (most int) {
 	return most
 }
 
-// ErrNotAttached is the panic of a step before all Regions are attached.
+// ErrNotAttached is the value of the panic of a step before all Regions were passed to Attach.
 var ErrNotAttached = errors.New("tram: a region was not passed to Attach")
 
-// Step consumes in and fills out, which the caller has reset.
+// Step consumes in and fills out. The caller has called out.Reset.
 func (c *Core) Step(in *Input, out *Output) {
 	c.begin(in.Now, out)
 	if out.Retired = c.retired; c.retired {
@@ -318,8 +320,8 @@ func (c *Core) Step(in *Input, out *Output) {
 	c.out = nil
 }
 
-// cover notes which entries the state machine does not need any more. In mode memory it keeps what it has as
-// long as this process does.
+// cover records up to which entries the state machine does not need the log. In mode memory the state machine
+// lives as long as the process, so all applied entries are covered.
 func (c *durable) cover(machine, free uint64) {
 	l := &c.ledger
 	if !c.cfg.Sync {
@@ -337,8 +339,8 @@ func (c *durable) cover(machine, free uint64) {
 	}
 }
 
-// init restores the state of the log, and grants the rights that never change, and those of the leader that
-// this process follows.
+// init restores the state of the log at the first step. It grants the rights that never change, and those of
+// the leader that this process follows.
 func (c *Core) init() {
 	if c.started {
 		return
@@ -362,7 +364,7 @@ func (c *Core) init() {
 	}
 }
 
-// propose multicasts a message of this process: Algorithm 1.
+// propose multicasts a message of this process (Algorithm 1).
 func (c *Core) propose(m *multicast.Message) {
 	if c.Validate(m) != nil {
 		c.stats.Malformed++
@@ -385,13 +387,13 @@ func (c *Core) propose(m *multicast.Message) {
 	f.add(f.last()+1, m, c.now)
 }
 
-// begin sets the time of a step and the place of its effects.
+// begin sets the time of a step and its output.
 func (c *site) begin(now time.Duration, out *Output) {
 	c.now, c.out = now, out
 	c.lanes.Begin(now, &out.Ops, &out.Wake)
 }
 
-// slot loads a slot of a ring or a log that begins at an offset.
+// slot reads a slot of the ring, or the log, that begins at an offset of a region.
 func (c *site) slot(id fabric.RegionID, begin int, n uint64) []byte {
 	c.memory[id].Load(begin+c.cfg.place(n), c.scratch)
 	return c.scratch

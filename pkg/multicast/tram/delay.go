@@ -6,20 +6,19 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Delay says that messages wait for a group. TRAM is not genuine inside its tree: a message passes all groups
-// on the ways from its lca to its destinations, and so a group that hangs holds up messages that are not for
-// it.
+// Delay is a group for which messages wait. TRAM is not genuine within its tree: a message passes all groups
+// on the paths from its lca to its destinations. So a group that does not work delays messages that are not
+// for it.
 type Delay struct {
 	Group   multicast.GroupID
-	Waiting int           // messages that this process or its group has for the group, and that it has not ordered
-	Passing int           // of them, those that have destinations below the group and not in it
-	For     time.Duration // since the group has ordered something
-	Full    bool          // so many wait that this process's group orders nothing more that goes there
+	Waiting int           // messages at this process or its group that the group has not ordered
+	Passing int           // those of Waiting with destinations below the group and not in it
+	For     time.Duration // since the group last ordered a message
+	Full    bool          // so many messages wait that the group of this process stops ordering messages for that group
 }
 
-// Delays returns the groups in which messages wait, of the groups to which this process multicasts and the
-// children of its group. The delay of a child is that of its subtree: all messages to the subtree pass the
-// child.
+// Delays returns the groups for which messages wait: groups to which this process multicasts, and children of
+// its group. The delay of a child stands for its subtree, because all messages to the subtree pass the child.
 func (c *Core) Delays() (all []Delay) {
 	for _, g := range c.cfg.Groups {
 		var d Delay
@@ -38,7 +37,7 @@ func (c *Core) Delays() (all []Delay) {
 	return all
 }
 
-// add counts the entries of a flow.
+// add adds the waiting entries of a flow.
 func (d *Delay) add(f *flow, now time.Duration) {
 	for i, slot := range f.entries {
 		content, _, _ := unseal(slot, f.taken+uint64(i)+1)

@@ -8,22 +8,22 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// flow carries messages of this process, or of its group, into the inputs of all replicas of another group,
-// each message into the same slot everywhere (Algorithm 1; Algorithm 2, forwarding). Entries are kept until
-// the group has ordered them.
+// flow carries messages of this process, or of its group, into the inputs of all members of another group
+// (Algorithm 1; Algorithm 2, forwarding). A message has the same slot in all inputs. Its entry is kept until
+// the other group has ordered it.
 type flow struct {
 	to      *group
-	taken   uint64   // the group has ordered the first so many entries
-	entries [][]byte // those behind
+	taken   uint64   // the group has ordered entries up to this index
+	entries [][]byte // the entries after taken
 	copies  []*copyOf
-	sealed  bool          // the group orders nothing more
-	since   time.Duration // when the group last took something, or had nothing to take
+	sealed  bool          // the group has ordered a barrier, and orders nothing more
+	since   time.Duration // time of the last progress of the group, or when there was nothing to order
 }
 
-// copyOf is the ring at one replica.
+// copyOf is the state of the input at one member of the group.
 type copyOf struct {
 	lane         *lane.Lane
-	posted, done uint64 // the first so many entries
+	posted, done uint64 // the entries up to these indexes were posted, were written
 }
 
 func (c *site) newFlow(to *group, kind fabric.RegionID) *flow {
@@ -43,25 +43,26 @@ func (r *copyOf) Landed(f lane.Flight, _ *fabric.Completion) { r.done = max(r.do
 
 func (r *copyOf) Failed(lane.Flight) { r.posted = r.done }
 
-// forget notes that the replica has lost its memory.
+// forget resets the copy, because the member has lost its memory.
 func (r *copyOf) forget() { r.posted, r.done = 0, 0 }
 
-// A process that restarts numbers the messages of its new life in each input anew: its earlier messages that
-// no group has ordered may still lie in the inputs of some replicas. The index of an entry names the life.
+// A process that restarts numbers the messages of its new life from firstOf on, in each input. Messages of
+// earlier lives that no group has ordered may still be in the inputs of some members; the index of an entry
+// tells the life.
 const (
 	lifeShift = 40
 	maxLife   = 1<<22 - 1
 )
 
-// firstOf is the index of the first message of a life.
+// firstOf returns the index of the first message of a life.
 func firstOf(life uint32) uint64 { return uint64(life)<<lifeShift + 1 }
 
 func lifeOf(index uint64) uint32 { return uint32(min(index>>lifeShift, maxLife)) }
 
-// last is the index of the last entry.
+// last returns the index of the last entry.
 func (f *flow) last() uint64 { return f.taken + uint64(len(f.entries)) }
 
-// add puts an entry behind the others. Entries that the group has taken already are not needed.
+// add appends an entry, unless the group has ordered it already.
 func (f *flow) add(index uint64, m *multicast.Message, now time.Duration) {
 	if index <= f.taken {
 		return
@@ -72,11 +73,11 @@ func (f *flow) add(index uint64, m *multicast.Message, now time.Duration) {
 	f.entries = append(f.entries, seal(index, appendMessage(nil, m)))
 }
 
-// maxTaken is above every credit that a member can give.
+// maxTaken bounds the credits of a member.
 const maxTaken = 1 << 62
 
-// credit notes how many entries the group has ordered. A group cannot have ordered entries that do not exist;
-// but a member that lags behind its own group may hear of it before it has the entries.
+// credit records how many entries the group has ordered. The number may exceed the known entries: a member
+// that lags behind its own group may get a credit before it has the entries.
 func (f *flow) credit(taken uint64, now time.Duration) {
 	if taken <= f.taken || taken > maxTaken {
 		return
@@ -85,7 +86,7 @@ func (f *flow) credit(taken uint64, now time.Duration) {
 	f.taken, f.since = taken, now
 }
 
-// pump writes the entries for which there is room. A slot may be used again when the group has ordered its
+// pump writes the entries for which the inputs have room. A slot is free again when the group has ordered its
 // entry.
 func (c *site) pump(f *flow) {
 	if len(f.entries) == 0 {

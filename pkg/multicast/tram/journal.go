@@ -10,23 +10,23 @@ import (
 
 // The kinds of records.
 const (
-	recordVow        = 1 + iota // life, lost, promised, to which life, losses
-	recordEntry                 // number, timestamp, slot: this process holds the entry
+	recordVow        = 1 + iota // promised, the life it was granted to, own life, losses
+	recordEntry                 // number, timestamp and slot of an entry that this process holds
 	recordCheckpoint            // the whole state
 )
 
-// vote is an entry that this process holds and that it does not know to be decided.
+// vote is an entry that this process holds and that is not known to be decided.
 type vote struct {
 	ts   uint32
-	slot []byte // with timestamp 0
+	slot []byte // encoded with timestamp 0
 }
 
-// journal is the log of this process from the point of view of its core.
+// journal is the log on disk as the core sees it.
 type journal struct {
 	records  [][]byte // of this step
 	written  int      // bytes since the last checkpoint
-	limit    int      // of written, until the next one
-	life     uint32   // the latest that the log knows
+	limit    int      // value of written at which the next checkpoint is due
+	life     uint32   // the latest life in the log
 	replayed []*entry // the entries of a checkpoint
 }
 
@@ -35,7 +35,7 @@ func (j *journal) record(b []byte) {
 	j.written += len(b)
 }
 
-// vow records the promise of this process.
+// vow records the promise of this process, and its knowledge of losses.
 func (c *durable) vow() {
 	if c.cfg.Sync && c.started {
 		c.log.record(c.appendVow([]byte{recordVow}))
@@ -54,8 +54,8 @@ func (c *durable) appendVow(b []byte) []byte {
 	return b
 }
 
-// vote holds an entry, durably in mode sync. To hold one again that was held with the same timestamp changes
-// nothing.
+// vote holds an entry, durably in mode sync. It does nothing if the entry is held with the same timestamp
+// already.
 func (c *durable) vote(n uint64, ts uint32, slot []byte) {
 	if v := c.votes[n]; v != nil && v.ts == ts && bytes.Equal(v.slot, slot) {
 		return
@@ -66,8 +66,8 @@ func (c *durable) vote(n uint64, ts uint32, slot []byte) {
 	}
 }
 
-// secure records an entry that is decided before this process applies it: the log holds all that the state
-// machine holds. All later leaders have this entry, so it may carry the timestamp that was promised last.
+// secure records a decided entry before this process applies it, so that the log holds all that the state
+// machine holds. All later leaders have the entry, so it may be recorded with the timestamp promised last.
 func (c *durable) secure(n uint64, e *entry) {
 	if c.cfg.Sync && c.started {
 		if v := c.votes[n]; v == nil || !bytes.Equal(v.slot, e.slot) {
@@ -82,7 +82,7 @@ func appendVote(b []byte, n uint64, v *vote) []byte {
 	return append(le.AppendUint32(b, uint32(len(v.slot))), v.slot...)
 }
 
-// appendLedger encodes the log as far as it is applied, and the entries that the children have not taken.
+// appendLedger encodes the applied part of the log, and the entries that child groups have not ordered.
 func (c *Core) appendLedger(b []byte) []byte {
 	l := &c.ledger
 	b = le.AppendUint64(le.AppendUint64(b, l.base), l.gone)
@@ -114,7 +114,7 @@ func (c *Core) appendLedger(b []byte) []byte {
 	return b
 }
 
-// appendOwn encodes the part of the state that a process keeps to itself, with entries behind a place.
+// appendOwn encodes the state that does not come from other members, with the held entries after a place.
 func (c *durable) appendOwn(b []byte, applied uint64) []byte {
 	b = c.appendVow(b)
 	for n := applied + 1; n <= applied+uint64(c.cfg.Slots); n++ {
@@ -125,12 +125,12 @@ func (c *durable) appendOwn(b []byte, applied uint64) []byte {
 	return b
 }
 
-// Checkpoint returns a record that stands for all records output before, including those of the last step.
+// Checkpoint returns a record that replaces all records output before, including those of the last step.
 func (c *Core) Checkpoint() []byte {
 	return c.appendOwn(c.appendLedger([]byte{recordCheckpoint}), c.ledger.applied)
 }
 
-// flushLog outputs the records of this step, or a checkpoint instead if they have become long.
+// flushLog outputs the records of this step, or a checkpoint if they have become long.
 func (c *Core) flushLog() {
 	j := &c.log
 	if len(j.records) == 0 {
@@ -148,8 +148,8 @@ func (c *Core) flushLog() {
 	j.records = j.records[:0]
 }
 
-// Replay feeds one record of the log to a new core, in order, before the first step. After an error the core
-// is of no use.
+// Replay feeds one record of the log to a new core. All records are replayed in order before the first step.
+// After an error the core must not be used.
 func (c *Core) Replay(record []byte) error {
 	r := &reader{b: record, ok: len(record) > 0}
 	var err error
@@ -211,7 +211,7 @@ func (c *durable) replayVote(r *reader) error {
 	return nil
 }
 
-// replayLedger reads the encoding of appendLedger. Its entries are applied at the first step.
+// replayLedger decodes the output of appendLedger. The first step applies its entries.
 func (c *Core) replayLedger(r *reader) error {
 	l := &c.ledger
 	l.base, l.gone, l.first, c.votes = r.uint64(), r.uint64(), newPositions(), map[uint64]*vote{}
@@ -246,8 +246,9 @@ func (c *Core) replayLedger(r *reader) error {
 	return nil
 }
 
-// wasApplied is up to where an earlier life had applied the log at least, as the replayed entries show: store
-// holds an entry only if the one that had its slot before is applied. That one was recorded before (secure).
+// wasApplied returns an entry up to which an earlier life had applied the log at least. The replayed entries
+// prove it: store holds an entry only after the entry that had its slot before was applied, and secure
+// recorded that one.
 func (c *durable) wasApplied() (n uint64) {
 	for v := range c.votes {
 		if v > uint64(c.cfg.Slots) {
@@ -257,8 +258,8 @@ func (c *durable) wasApplied() (n uint64) {
 	return n
 }
 
-// restore ends the replay: entries that are known to be decided are applied, and the memory holds what it
-// held.
+// restore ends the replay. It applies entries that are known to be decided, and puts held entries into the
+// memory of this process.
 func (c *Core) restore() {
 	l := &c.ledger
 	c.delivered = c.cfg.Delivered.Of("")
@@ -270,7 +271,7 @@ func (c *Core) restore() {
 	for l.applied < max(c.skip, c.wasApplied()) {
 		v := c.votes[l.applied+1]
 		if v == nil {
-			break // the state machine is ahead of this log: what it has is not delivered again
+			break // the state machine is ahead of this log and has the rest
 		}
 		e, _, ok := decodeEntry(v.slot, l.applied+1)
 		if !ok || !c.follows(l.state, e) {
@@ -280,7 +281,7 @@ func (c *Core) restore() {
 		c.apply(e)
 	}
 	if c.skip < l.gone {
-		c.behind = l.base // the log does not hold any more what the state machine lacks
+		c.behind = l.base // the log does not hold the deliveries that the state machine lacks
 		c.mute = true
 	}
 	for n := max(l.base, l.applied-min(l.applied, uint64(c.cfg.Slots))) + 1; n <= l.applied; n++ {

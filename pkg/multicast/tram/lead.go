@@ -9,20 +9,20 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// member is a member of the group as a leader or a candidate sees it. The process itself is one, too.
+// member is a member of the group as a leader or a candidate sees it. The process itself is a member, too.
 type member struct {
 	id   multicast.ProcessID
 	lane *lane.Lane
-	// asked is the timestamp that the member was asked to grant (propose).
+	// asked is the timestamp that the member was asked to grant (note.ask).
 	asked uint32
-	// The rest belongs to the timestamp term.
+	// The other fields are valid for the timestamp term.
 	term         uint32
 	loss         uint32 // its latest loss when the term began
 	reading      bool
-	image        []byte // its log, when it had granted term
-	posted, done uint64 // entries written
+	image        []byte // its log, read after it had granted term
+	posted, done uint64 // entries up to these numbers were posted, were written
 	told         bool
-	commit, trim uint64 // words written
+	commit, trim uint64 // words that were written (tell)
 }
 
 func (c *site) newMember(p multicast.ProcessID) *member {
@@ -40,7 +40,7 @@ func (c *Core) memberOf(p multicast.ProcessID) *member {
 	return nil
 }
 
-// commitMark marks writes of the header.
+// commitMark is the mark of writes of the header.
 const commitMark = 0
 
 func (m *member) Landed(f lane.Flight, d *fabric.Completion) {
@@ -59,12 +59,13 @@ func (m *member) Failed(f lane.Flight) {
 	}
 }
 
-// begin starts a term. Nothing is known of the entries of the member.
+// begin starts a term: nothing is known of the entries that the member holds.
 func (m *member) begin(ts, loss uint32) {
 	*m = member{id: m.id, lane: m.lane, asked: m.asked, term: ts, loss: loss}
 }
 
-// granted reports whether a member lets this process write its log, and how much it had applied at least.
+// granted reports whether a member lets this process write its log, and how many entries it has applied at
+// least.
 func (c *Core) granted(m *member) (applied uint64, ok bool) {
 	if m.id == c.cfg.Self {
 		return c.ledger.applied, c.promised == c.ts
@@ -72,14 +73,14 @@ func (c *Core) granted(m *member) (applied uint64, ok bool) {
 	n := &c.peers[m.id].heard
 	switch {
 	case m.loss != c.lossOf(m.id):
-		return n.applied, false // what it has granted before it lost its memory is void
+		return n.applied, false // it has lost its memory since, so the grant is void (L4)
 	case c.ts == timestamp(1, 0):
-		return n.applied, n.promised <= c.ts // all have granted the first leader's
+		return n.applied, n.promised <= c.ts // the first leader needs no grant
 	}
 	return n.applied, n.promised == c.ts && n.promisedTo == c.cfg.Life
 }
 
-// lead begins to lead with the timestamp c.ts and the entries of the ledger.
+// lead starts to lead with timestamp c.ts and the entries of the ledger.
 func (c *Core) lead() {
 	c.role, c.decided, c.start = leader, c.ledger.applied, c.ledger.applied
 	c.ledger.tail = c.ledger.state.clone()
@@ -91,7 +92,8 @@ func (c *Core) lead() {
 	}
 }
 
-// rule is a turn of the leader (Algorithm 2): it finds new messages, orders them, and delivers them.
+// rule is the part of a step of a leader (Algorithm 2): it finds new messages, orders them, and delivers
+// them.
 func (c *Core) rule() {
 	if c.role != leader {
 		return
@@ -110,7 +112,7 @@ func (c *Core) rule() {
 	}
 }
 
-// order takes the next messages of all inputs: Algorithm 2, finding a message and ordering it.
+// order orders the next messages of all inputs (Algorithm 2, finding a message and ordering it).
 func (c *Core) order() {
 	for more := true; more; {
 		more = false
@@ -123,7 +125,7 @@ func (c *Core) order() {
 	}
 }
 
-// take orders the next message of a source, if there is one and there is room.
+// take orders the next message of a source. It reports false if there is none, or no room for it.
 func (c *Core) take(from multicast.ProcessID) bool {
 	l := &c.ledger
 	if l.tail.sealed || l.last() >= c.decided+uint64(c.cfg.Slots) || len(l.entries) >= c.cfg.Keep {
@@ -136,7 +138,7 @@ func (c *Core) take(from multicast.ProcessID) bool {
 	e := &entry{from: from, index: index, children: c.childPositions(l.tail, m.Dest), message: m}
 	for _, p := range e.children {
 		if f := c.child(p.group); p.index > f.taken+uint64(c.cfg.Keep) {
-			return false // the child does not take the entries that it has
+			return false // the child does not order the entries that it has
 		}
 	}
 	e.encode(l.last() + 1)
@@ -148,8 +150,8 @@ func (c *Core) take(from multicast.ProcessID) bool {
 	return true
 }
 
-// next gives the entry of a source that comes next behind a prefix, if it is there: the first one of a new
-// life of a client, or the one after the last.
+// next returns the entry of a source that comes next after a prefix of the log: the one after the last, or
+// the first one of a new life of a client. ok is false if it has not arrived.
 func (c *site) next(p *positions, from multicast.ProcessID) (index uint64, m multicast.Message, ok bool) {
 	index = p.ordered(from) + 1
 	if from != 0 {
@@ -163,8 +165,8 @@ func (c *site) next(p *positions, from multicast.ProcessID) (index uint64, m mul
 	return index, m, ok
 }
 
-// input gives the entry of a source with an index, if it is there. The parent's members have a ring each,
-// with the same entries: a member that is replaced as a leader cannot overwrite the entries of its successor.
+// input returns the entry of a source with an index, if it has arrived. Each member of the parent has its own
+// ring with the same entries, so that a former leader cannot overwrite entries of its successor.
 func (c *site) input(from multicast.ProcessID, index uint64) (m multicast.Message, ok bool) {
 	rings := []fabric.RegionID{regionOf(clientRegion, from)}
 	if from == 0 {
@@ -195,8 +197,8 @@ func (c *Core) child(id multicast.GroupID) *flow {
 	return nil
 }
 
-// replicate writes the log of a member that has granted: Algorithm 2, ordering; Algorithm 4, replicating. A
-// slot is used again when the member has applied its entry.
+// replicate writes entries into the log of a member that has granted the right (Algorithm 2, ordering;
+// Algorithm 4, replicating). A slot is free again when the member has applied its entry.
 func (c *Core) replicate(m *member) {
 	l := &c.ledger
 	applied, ok := c.granted(m)
@@ -217,7 +219,8 @@ func (c *Core) replicate(m *member) {
 	}
 }
 
-// decide finds the entries that a quorum holds. Completions of a queue are in order, so done counts a prefix.
+// decide finds the entries that a quorum holds. Completions of a queue come in order, so done counts a
+// prefix.
 func (c *Core) decide() {
 	var done []uint64
 	for _, m := range c.members {
@@ -231,8 +234,8 @@ func (c *Core) decide() {
 	}
 }
 
-// held is up to where a member holds the log for a leader: in mode sync durably, as it says itself. Its
-// memory is lost with its power.
+// held returns the number up to which a member holds the log for the leader. In mode sync only entries on its
+// disk count, as the member reports them, because a loss of power takes its memory.
 func (c *Core) held(m *member) uint64 {
 	if c.cfg.Sync {
 		return min(c.peers[m.id].heard.stored, c.ledger.last())
@@ -240,10 +243,10 @@ func (c *Core) held(m *member) uint64 {
 	return m.done
 }
 
-// tell writes the words of a member. The first is the commit word: its log is decided up to there. It never
-// covers an entry that was not posted to the member before, so that the entries are there when the word is.
-// The second word is how much of the log nobody needs any more. The third is where the log ended when this
-// leader began, plus 1: a member that has lost its memory knows everything again if it holds that much.
+// tell writes three words of a member. The first is the commit word: the log is decided up to there. It
+// covers only entries that were posted to the member before, so the entries are visible when the word is. The
+// second is the number up to which no member needs the log any more. The third is the end of the log when
+// this leader began, plus 1: a member that has lost its memory remembers again if it holds that much (L3).
 func (c *Core) tell(m *member) {
 	applied, ok := c.granted(m)
 	behind := applied < c.ledger.base
@@ -261,7 +264,7 @@ func (c *Core) tell(m *member) {
 	m.lane.Post(fabric.Op{Data: words, Notify: true}, commitMark, m.term)
 }
 
-// forget drops the entries that all members have applied, and more if there are too many.
+// forget drops entries that all members have applied. Beyond Config.Keep it also drops others.
 func (c *Core) forget() {
 	l := &c.ledger
 	least := l.applied
@@ -276,7 +279,7 @@ func (c *Core) forget() {
 	l.trim(min(least, c.covered))
 }
 
-// apply consumes the next decided entry: it is delivered here if the group is a destination, and goes to the
+// apply consumes the next decided entry: it delivers it if the group is a destination, and queues it for the
 // children.
 func (c *Core) apply(e *entry) {
 	l := &c.ledger
@@ -297,9 +300,9 @@ func (c *Core) apply(e *entry) {
 	c.oracle.progressed(c.now)
 }
 
-// forward writes into the inputs of the children: Algorithm 2, forwarding; Algorithm 5, re-replicating. A
-// follower does so, in rings of its own, when a child has not taken for a while the entries that the follower
-// knows to be decided: the leader may have stopped before it had forwarded.
+// forward writes entries into the inputs of the children (Algorithm 2, forwarding; Algorithm 5,
+// re-replicating). The leader does it. A follower does it in its own rings, for decided entries that a child
+// has not ordered for a while, because the leader may have stopped before it had forwarded them.
 func (c *Core) forward() {
 	for _, f := range c.children {
 		switch {

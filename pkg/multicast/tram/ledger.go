@@ -7,13 +7,13 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// positions are how far the inputs of a group are ordered, and the inputs of its children are filled, by a
-// prefix of its log.
+// positions are the numbers that a prefix of the group's log implies: how many entries of each input are
+// ordered, and how many entries each child has got.
 type positions struct {
 	clients  map[multicast.ProcessID]uint64
 	parent   uint64
 	children map[multicast.GroupID]uint64
-	sealed   bool // by a barrier
+	sealed   bool // the prefix has a barrier
 }
 
 func newPositions() *positions {
@@ -24,7 +24,7 @@ func (p *positions) clone() *positions {
 	return &positions{clients: maps.Clone(p.clients), parent: p.parent, children: maps.Clone(p.children), sealed: p.sealed}
 }
 
-// ordered is how many entries of a source are ordered.
+// ordered returns the number of entries of a source that are ordered.
 func (p *positions) ordered(from multicast.ProcessID) uint64 {
 	if from == 0 {
 		return p.parent
@@ -45,9 +45,9 @@ func (p *positions) add(e *entry) {
 	p.sealed = p.sealed || e.message.Order == Barrier
 }
 
-// follows reports whether e can be next behind the prefix of p: it takes the next entry of its source, and
-// the next slots of exactly the children on the way to its destinations. An entry that a quorum holds always
-// follows the prefix that it was ordered behind.
+// follows reports whether e can be the next entry after the prefix of p: it is the next entry of its source,
+// and has the next slots of exactly the children on the paths to its destinations. An entry that a quorum
+// holds always follows the prefix behind which it was ordered.
 func (c *site) follows(p *positions, e *entry) bool {
 	last := p.ordered(e.from)
 	newLife := e.from != 0 && e.index > last && e.index == firstOf(lifeOf(e.index))
@@ -57,7 +57,7 @@ func (c *site) follows(p *positions, e *entry) bool {
 	return slices.Equal(e.children, c.childPositions(p, e.message.Dest))
 }
 
-// childPositions gives the next slots of the children on the way to destinations.
+// childPositions returns the next slots of the children on the paths to destinations.
 func (c *site) childPositions(p *positions, dest []multicast.GroupID) (all []childPosition) {
 	for _, child := range c.group.children {
 		if c.tree.reaches(child, dest) {
@@ -67,8 +67,8 @@ func (c *site) childPositions(p *positions, dest []multicast.GroupID) (all []chi
 	return all
 }
 
-// acceptable reports whether a message may come from a source: from a client, if the message has this group
-// as its lca, or through the parent.
+// acceptable reports whether a message may come from a source: from a client if its lca is this group, else
+// from the parent.
 func (c *site) acceptable(from multicast.ProcessID, m *multicast.Message) bool {
 	lca := c.tree.lca(m.Dest)
 	if lca == nil || c.tree.of[m.ID.Sender] == nil || !c.orderable(m) {
@@ -80,27 +80,27 @@ func (c *site) acceptable(from multicast.ProcessID, m *multicast.Message) bool {
 	return lca == c.group && m.ID.Sender == from
 }
 
-// ledger is the log as the process keeps it: entries that it has applied, for members that lack them, and, at
-// a leader, those that it has ordered behind.
+// ledger is the group's log as this process keeps it: the applied entries that members may lack and, at a
+// leader, the ordered entries after them.
 type ledger struct {
 	base    uint64     // entries up to here are dropped
-	first   *positions // of the prefix that is dropped
-	gone    uint64     // the last delivery in it that the state machine needs
-	most    uint64     // the state machine has the deliveries that it needs up to here, durably: gone is not above
+	first   *positions // positions of the dropped prefix
+	gone    uint64     // the last delivery in the dropped prefix that the state machine needs
+	most    uint64     // the state machine durably has the deliveries that it needs up to here; gone is never above
 	own     multicast.GroupID
 	entries []*entry
 	applied uint64
-	state   *positions // of the prefix that is applied
-	tail    *positions // of a leader: with all entries
+	state   *positions // positions of the applied prefix
+	tail    *positions // at a leader: positions with all entries
 }
 
-// last is the number of the last entry.
+// last returns the number of the last entry.
 func (l *ledger) last() uint64 { return l.base + uint64(len(l.entries)) }
 
-// at gives an entry.
+// at returns the entry with a number.
 func (l *ledger) at(n uint64) *entry { return l.entries[n-l.base-1] }
 
-// push adds an entry behind the last one.
+// push appends an entry.
 func (l *ledger) push(e *entry) {
 	l.entries = append(l.entries, e)
 	if l.tail != nil {
@@ -108,13 +108,13 @@ func (l *ledger) push(e *entry) {
 	}
 }
 
-// cut drops the entries that are not applied: the process does not lead any more.
+// cut drops the entries that are not applied, when the process stops leading.
 func (l *ledger) cut() {
 	l.entries = l.entries[:l.applied-l.base]
 	l.tail = nil
 }
 
-// trim drops entries up to one that is applied.
+// trim drops the entries up to a number, which are applied.
 func (l *ledger) trim(to uint64) {
 	if to = min(to, l.applied); to > l.base {
 		for i, e := range l.entries[:to-l.base] {

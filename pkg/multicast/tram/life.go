@@ -6,23 +6,23 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Seat says on which node a process runs from now on. A process is a seat in its group: when its machine is
-// gone, another one takes the seat over as a new life that has lost its memory (Config.Amnesiac). Whoever
-// decides that must decide on one node for each life.
+// Seat assigns a process to a node from a life on. A process is a seat of its group: when its machine is
+// lost, another machine takes over the seat as a new life that has lost its memory (Config.Amnesiac). The
+// caller must choose one node for each life, consistently for all processes.
 type Seat struct {
 	Process multicast.ProcessID
-	Life    uint32 // above that of the lives before
+	Life    uint32 // above the lives before
 	Node    fabric.NodeID
 }
 
-// reborn forgets all that the memory of a process held: the process has restarted.
+// reborn forgets everything that the memory of a process held, because the process has restarted.
 func (c *Core) reborn(p *peer, life uint32) {
 	c.stats.Reborn++
 	p.life, p.said, p.heard = life, note{}, note{}
 	c.eachLane(p, (*lane.Lane).Break)
 }
 
-// succeed makes this life a later one than its configuration says, before the first step.
+// succeed raises the number of this life above that of the configuration, before the first step.
 func (c *Core) succeed(life uint32) {
 	if life <= c.cfg.Life {
 		return
@@ -32,13 +32,13 @@ func (c *Core) succeed(life uint32) {
 	for _, id := range c.ids {
 		c.eachLane(c.peers[id], (*lane.Lane).Break)
 	}
-	if c.role == leader { // only the first life leads from the beginning
+	if c.role == leader { // only the first life leads from the start
 		c.stepDown()
 		c.ts = 0
 	}
 }
 
-// eachLane breaks, or moves, all lanes to a process, and forgets their operations.
+// eachLane changes all lanes to a process, and forgets their operations.
 func (c *Core) eachLane(p *peer, change func(*lane.Lane)) {
 	change(p.lane)
 	at := c.tree.of[p.id]
@@ -59,8 +59,8 @@ func (c *Core) eachLane(p *peer, change func(*lane.Lane)) {
 	}
 }
 
-// seat moves a process to another node: the rights of the node before go, and so the process that may still
-// run there writes here no more.
+// seat moves a process to another node. The former node loses its rights, so a process that still runs there
+// cannot write here any more.
 func (c *Core) seat(s Seat) {
 	p := c.peers[s.Process]
 	if p == nil || s.Life <= p.life || s.Life > maxLife || s.Node == 0 {
@@ -84,7 +84,8 @@ func (c *Core) seat(s Seat) {
 	c.eachLane(p, func(l *lane.Lane) { l.Move(s.Node) })
 }
 
-// rightsOf are the rights that a process has to the memory of this one, beside that of a leader.
+// rightsOf returns the rights that a process has to the memory of this one, apart from the rights of a
+// leader.
 func (c *site) rightsOf(p *peer) []fabric.Right {
 	all := []fabric.Right{
 		{Region: regionOf(clientRegion, p.id), Peer: p.node, Rights: fabric.Writable},
@@ -99,8 +100,8 @@ func (c *site) rightsOf(p *peer) []fabric.Right {
 	return all
 }
 
-// concerns reports whether this process and another one have had to do with each other, so that the other one
-// must hear of a restart. A message that concerns both was multicast then.
+// concerns reports whether a message may have concerned both this process and p, so that p must be informed
+// of a restart.
 func (c *Core) concerns(p *peer) bool {
 	at, state := c.tree.of[p.id], c.ledger.state
 	if at == c.group || p.heard != (note{}) || state.clients[p.id] > 0 || state.children[at.ID] > 0 {

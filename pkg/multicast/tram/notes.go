@@ -8,18 +8,18 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// peer is another process, or this one, as a writer and reader of notes.
+// peer is another process, or this one, as the writer and the reader of notes.
 type peer struct {
 	id    multicast.ProcessID
-	node  fabric.NodeID // on which it runs
-	life  uint32        // its present one, as far as this process knows
-	heard note          // the latest from it
-	said  note          // the latest to it that has landed
+	node  fabric.NodeID // the node on which it runs
+	life  uint32        // its present life, as far as this process knows
+	heard note          // its latest note
+	said  note          // the latest note to it that was written
 	lane  *lane.Lane
-	next  note // under way
+	next  note // the note that is being written
 	due   time.Duration
-	late  bool          // something may wait until due
-	poke  time.Duration // when the note is written again; 0: not
+	late  bool          // some news may wait until due
+	poke  time.Duration // time at which the note is written again; 0: never
 }
 
 func (c *site) newPeer(p multicast.ProcessID) *peer {
@@ -40,7 +40,7 @@ func (p *peer) Landed(lane.Flight, *fabric.Completion) { p.said = p.next }
 
 func (p *peer) Failed(lane.Flight) {}
 
-// hear takes in the notes of all processes. One that has landed in part is read again later.
+// hear reads the notes of all processes. A note that was written in part is read again later.
 func (c *Core) hear() {
 	var b [noteSize]byte
 	for _, id := range c.ids {
@@ -71,8 +71,8 @@ func (c *Core) hear() {
 	}
 }
 
-// say tells every process the news that it needs. News that lets others go on is urgent; credits and progress
-// wait until a quarter of a ring has gathered, or for NoteEvery.
+// say writes to every process the news that it needs. News that enables progress is urgent. Credits and
+// reports of progress wait until they concern a quarter of a ring, or for NoteEvery.
 func (c *Core) say() {
 	for _, id := range c.ids {
 		p := c.peers[id]
@@ -83,7 +83,7 @@ func (c *Core) say() {
 			continue
 		}
 		if p.lane.Busy() {
-			continue // its end makes a step
+			continue // the completion causes a step
 		}
 		if !urgent && !p.late {
 			p.late, p.due = true, c.now+c.cfg.NoteEvery
@@ -99,14 +99,14 @@ func (c *Core) say() {
 	}
 }
 
-// wanted gives the news that a peer needs.
+// wanted returns the note that a peer needs, and whether it is urgent.
 func (c *Core) wanted(p *peer) (n note, urgent bool) {
 	n = p.said
 	quarter := uint64(c.cfg.Slots / 4)
 	if m := c.memberOf(p.id); m != nil {
 		n.ask, n.askFor, n.losses, n.lost = m.asked, m.loss, c.losses, c.lost
 		n.applied, n.covered = c.ledger.applied, c.covered
-		if c.promised != timestamp(1, 0) { // all know it
+		if c.promised != timestamp(1, 0) { // all know the first timestamp
 			n.promised, n.promisedTo = c.promised, c.promisedTo
 		}
 		if c.cfg.Sync && p.id == c.holder(c.promised) {
@@ -139,7 +139,8 @@ func (c *Core) wanted(p *peer) (n note, urgent bool) {
 	return n, urgent || n.taken >= p.said.taken+quarter || n.fromUp >= p.said.fromUp+quarter
 }
 
-// overdue is the first entry of a flow that the other group should have taken long ago, or the one before.
+// overdue returns the index of the first entry of a flow that the other group should have ordered long ago;
+// before if there is none that is later.
 func (c *site) overdue(f *flow, before uint64) uint64 {
 	switch {
 	case f == nil || len(f.entries) == 0:
@@ -151,11 +152,11 @@ func (c *site) overdue(f *flow, before uint64) uint64 {
 	return f.taken + 1
 }
 
-// pokeEvery is after how many times SuspectAfter a note that says that this process waits is written again:
-// its receiver may have restarted since, without a trace of this process.
+// pokeEvery, in multiples of SuspectAfter, is the time after which a note that says that this process waits
+// is written again: its receiver may have restarted since, and know nothing of this process.
 const pokeEvery = 4
 
-// poke has the note to a peer written again while its group leaves something lying.
+// poke writes the note to a peer again while its group leaves entries of this process unordered.
 func (c *Core) poke(p *peer) {
 	at := c.tree.of[p.id]
 	waits := func(f *flow, said uint64) bool { return f != nil && len(f.entries) > 0 && said > 0 }

@@ -2,12 +2,12 @@ package tram
 
 import "time"
 
-// oracle tells a member when to stand (the paper's leader election oracle, section 2.1): when work has waited
-// for SuspectAfter without progress. The members come one after the other; after an attempt in vain a member
-// waits longer.
+// oracle decides when a member stands as a candidate (the leader election oracle of section 2.1): when work
+// has waited for SuspectAfter without progress. The members stand one after the other. After a failed attempt
+// a member waits longer.
 type oracle struct {
 	suspectAfter time.Duration
-	since        time.Duration // of the waiting, or of the last progress in it; -1: nothing waits
+	since        time.Duration // begin of the wait, or its last progress; -1: nothing waits
 	backoff      int
 	random       uint64
 	jitter       time.Duration
@@ -21,23 +21,23 @@ func newOracle(suspectAfter time.Duration, seed uint64) oracle {
 	return o
 }
 
-// rest notes that nothing waits.
+// rest records that nothing waits.
 func (o *oracle) rest() { o.since = -1 }
 
-// progressed notes that the group works.
+// progressed records that the group works.
 func (o *oracle) progressed(now time.Duration) {
 	o.backoff = 0
 	o.heard(now)
 }
 
-// heard notes that another member has begun to lead.
+// heard records that another member has begun to lead.
 func (o *oracle) heard(now time.Duration) {
 	if o.since >= 0 {
 		o.since = now
 	}
 }
 
-// due is when a member with a rank stands, if nothing changes.
+// due returns the time at which a member with a rank stands, without further events.
 func (o *oracle) due(now time.Duration, rank int) time.Duration {
 	if o.since < 0 {
 		o.since = now
@@ -45,13 +45,13 @@ func (o *oracle) due(now time.Duration, rank int) time.Duration {
 	return o.since + (o.suspectAfter*time.Duration(1+rank)+o.jitter)<<o.backoff
 }
 
-// stood notes an attempt.
+// stood records an attempt.
 func (o *oracle) stood(now time.Duration) {
 	o.since, o.backoff = now, min(o.backoff+1, maxBackoff)
 	o.draw()
 }
 
-// draw makes the next jitter (splitmix64).
+// draw draws the next jitter (splitmix64).
 func (o *oracle) draw() {
 	o.random += 0x9e3779b97f4a7c15
 	z := o.random

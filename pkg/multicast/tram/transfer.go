@@ -6,15 +6,16 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// State is the state that another member needs beside the state machine, when it is new or too far behind
-// (Output.Behind). It fits to the state machine at the moment when everything that has been stepped is
-// durable and applied. A process that is behind must not give it.
+// State returns the state of the core that another member needs beside the state machine, if it is new or too
+// far behind (Output.Behind). It matches the state machine only when all steps so far are durable and
+// applied. A process that is behind itself has no usable state.
 func (c *Core) State() []byte { return c.appendLedger(nil) }
 
-// Adopt gives the record that must replace all records of this process once the state machine is replaced,
-// and the progress of that state machine. Then the process starts anew, as a new life that has lost nothing,
-// with both. This process keeps its promises and the entries that it holds behind the state. An error says
-// that this state does not do: take another member's, or the same one's later.
+// Adopt takes over a state of another member. It returns the record that must replace all records of this
+// process once the state machine is replaced, and the progress of that state machine. Then the process
+// restarts with both as a new life that has lost nothing. It keeps its promises, and the entries that it
+// holds after the state. After an error the caller tries the state of another member, or a later state of the
+// same one.
 func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err error) {
 	cfg := c.cfg
 	cfg.Amnesiac = false

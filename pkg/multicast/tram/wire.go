@@ -12,10 +12,9 @@ import (
 // A slot is a word and a body: the length (4 bytes), the number of the slot (8), and the content. The lower
 // half of the word is a checksum of the body, so that a slot that has landed in part is not valid (the
 // paper's canary, without an order of the bytes). In a log the upper half is the timestamp of the leader.
-//
-// The body depends on the place and the value alone. To write the same value again with another timestamp
-// changes nothing but the word, which is one of those that fabrics write at once: an entry that a quorum
-// holds is never damaged by a leader that stops while it writes the entry again.
+// The body depends only on the place and the value. To write the same value with another timestamp changes
+// only the word, which fabrics write atomically (fabric M2). So a leader that stops while it writes an entry
+// again does not damage an entry that a quorum holds.
 const (
 	wordSize   = 8
 	bodyHeader = 4 + 8
@@ -31,10 +30,10 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 var le = binary.LittleEndian
 
-// place is the position of a slot in its ring.
+// place returns the offset of slot n in its ring, in bytes.
 func (cfg *Config) place(n uint64) int { return int(n%uint64(cfg.Slots)) * cfg.SlotSize }
 
-// seal makes a slot of a number and a content.
+// seal encodes a slot with a number and a content, without a timestamp.
 func seal(n uint64, content []byte) []byte {
 	b := make([]byte, wordSize+bodyHeader, wordSize+bodyHeader+len(content))
 	le.PutUint32(b[8:], uint32(len(content)))
@@ -44,14 +43,14 @@ func seal(n uint64, content []byte) []byte {
 	return b
 }
 
-// stamped is a sealed slot with a timestamp.
+// stamped returns a copy of a sealed slot with a timestamp.
 func stamped(slot []byte, ts uint32) []byte {
 	b := slices.Clone(slot)
 	le.PutUint32(b[4:], ts)
 	return b
 }
 
-// unseal gives the content of slot n, and its timestamp, if it has landed completely.
+// unseal returns the content and the timestamp of slot n. ok is false if the slot is not completely written.
 func unseal(slot []byte, n uint64) (content []byte, ts uint32, ok bool) {
 	if len(slot) < wordSize+bodyHeader || le.Uint64(slot[12:]) != n {
 		return nil, 0, false
@@ -69,14 +68,14 @@ func unseal(slot []byte, n uint64) (content []byte, ts uint32, ok bool) {
 
 // entry is an entry of the log: tuple ⟨ts, src, childPos, m⟩ of section 5.1, without ts.
 type entry struct {
-	from     multicast.ProcessID // the client, or 0: the parent
+	from     multicast.ProcessID // the client; 0: the parent
 	index    uint64              // in the input of from
 	children []childPosition     // by group
 	message  multicast.Message
-	slot     []byte // as it is written
+	slot     []byte // encoded form
 }
 
-// childPosition is where a child gets the message.
+// childPosition is the index of the entry in the input of a child.
 type childPosition struct {
 	group multicast.GroupID
 	index uint64
@@ -103,7 +102,7 @@ func messageOverhead(dest int) int { return 4 + 8 + 2 + 2*dest }
 // entryOverhead is the number of bytes that an entry adds to its message.
 func entryOverhead(children int) int { return 4 + 8 + 2 + 10*children }
 
-// reader decodes.
+// reader decodes integers and bytes; the first error sticks.
 type reader struct {
 	b  []byte
 	ok bool
@@ -119,7 +118,7 @@ func (r *reader) take(n int) []byte {
 	return head
 }
 
-// bytes reads bytes with their length before them.
+// bytes decodes bytes with their length in front.
 func (r *reader) bytes() []byte {
 	n := int(r.uint32())
 	if n > len(r.b) {
@@ -153,14 +152,14 @@ func (r *reader) message() (m multicast.Message) {
 	return m
 }
 
-// decodeMessage gives the message of an input.
+// decodeMessage decodes the message of an input.
 func decodeMessage(content []byte) (m multicast.Message, ok bool) {
 	r := reader{b: content, ok: true}
 	m = r.message()
 	return m, r.ok
 }
 
-// encode makes the slot of an entry.
+// encode sets the slot of an entry with number n.
 func (e *entry) encode(n uint64) {
 	b := le.AppendUint32(nil, uint32(e.from))
 	b = le.AppendUint64(b, e.index)
@@ -172,7 +171,7 @@ func (e *entry) encode(n uint64) {
 	e.slot = seal(n, appendMessage(b, &e.message))
 }
 
-// decodeEntry gives the entry of a slot of a log.
+// decodeEntry decodes the entry in slot n of a log.
 func decodeEntry(slot []byte, n uint64) (e *entry, ts uint32, ok bool) {
 	content, ts, ok := unseal(slot, n)
 	if !ok {
@@ -193,31 +192,31 @@ func decodeEntry(slot []byte, n uint64) (e *entry, ts uint32, ok bool) {
 	return e, ts, r.ok
 }
 
-// note is a message from one process to another one: the paper's propose and answer, and the credits. The
-// latest one counts.
+// note is the state that one process writes for another one: the paper's propose and answer, and the credits.
+// A note replaces the one before.
 type note struct {
 	life       uint32 // of the sender
 	lost       bool   // the sender has lost its memory and has no vote yet (amnesia.go)
 	sealed     bool   // the sender has applied a barrier: taken will not grow
-	ask        uint32 // propose: the sender wants to lead with this timestamp
+	ask        uint32 // the sender wants to lead with this timestamp (propose)
 	askFor     uint32 // the latest loss of the receiver that the sender knew when it chose ask
-	promised   uint32 // answer: the highest timestamp that the sender has granted
-	promisedTo uint32 // the life of the process that it was granted to
-	applied    uint64 // how much of its log the sender has applied
-	covered    uint64 // how much of it the sender needs from nobody any more
-	stored     uint64 // up to where the sender holds, durably, entries that are decided or have the timestamp promised
-	taken      uint64 // how many messages of the receiver, as a client, the sender's group has ordered
-	fromUp     uint64 // how many messages of the receiver's group, the parent, the sender's group has ordered
-	// The sender waits for the receiver's group to have ordered these entries: of the sender as a client, and
-	// of the sender's group. 0: it does not. A leader may stop before it has announced the entries that are
-	// taken.
+	promised   uint32 // the highest timestamp that the sender has granted (answer)
+	promisedTo uint32 // the life of the process to which promised was granted
+	applied    uint64 // the sender has applied its log up to here
+	covered    uint64 // the sender needs its log up to here from no other process
+	stored     uint64 // the sender holds its log up to here durably: decided entries, and others with timestamp promised
+	taken      uint64 // number of messages of the receiver, as a client, that the sender's group has ordered
+	fromUp     uint64 // number of messages of the receiver's group, the parent, that the sender's group has ordered
+	// The sender waits until the receiver's group has ordered these entries: of the sender as a client, and
+	// of the sender's group. 0: it does not wait. This makes the receiver report the order again, in case a
+	// leader stopped before it had reported it.
 	wait, waitUp uint64
-	// losses of the members of the sender's group that the sender knows of (amnesia.go); to the same group
-	// only
+	// losses are the losses of members of the sender's group that the sender knows (amnesia.go). Only notes
+	// to the same group have them.
 	losses [maxMembers]uint32
 }
 
-// encode leaves out losses when there are none.
+// encode omits losses if there are none.
 func (n *note) encode() []byte {
 	b := make([]byte, 4, noteSize)
 	size := uint32(noteHeader)
@@ -234,7 +233,7 @@ func (n *note) encode() []byte {
 	for _, v := range []uint32{size, n.life, flags, n.ask, n.askFor, n.promised, n.promisedTo, 0} {
 		b = le.AppendUint32(b, v)
 	}
-	b = append(b, 0, 0, 0, 0) // words at addresses that are divisible by eight
+	b = append(b, 0, 0, 0, 0) // aligns the words to eight bytes
 	for _, v := range []uint64{n.applied, n.covered, n.stored, n.taken, n.fromUp, n.wait, n.waitUp} {
 		b = le.AppendUint64(b, v)
 	}
@@ -245,7 +244,7 @@ func (n *note) encode() []byte {
 	return b
 }
 
-// decodeNote reads a note. One that was never written has no size.
+// decodeNote decodes a note. A note that was never written has length 0 and is not valid.
 func decodeNote(b []byte) (n note, ok bool) {
 	size := le.Uint32(b[4:])
 	if size != noteHeader && size != noteSize || crc32.Checksum(b[4:size], castagnoli) != le.Uint32(b) {
@@ -264,7 +263,7 @@ func decodeNote(b []byte) (n note, ok bool) {
 	return n, true
 }
 
-// The regions of a process. Their numbers hold the kind and the process that writes them.
+// The regions of a process. A RegionID holds the kind of the region and the process that writes it.
 const (
 	logRegion fabric.RegionID = iota << 28
 	clientRegion
