@@ -38,6 +38,7 @@ var floors = map[string]int{
 	"internal/meta":          1,
 	"internal/block/ring":    1,
 
+	"bench/baseline/links":  1,
 	"bench/baseline/queues": 1,
 	"bench/baseline/routes": 1,
 	"bench/baseline/paxos":  2,
