@@ -30,7 +30,7 @@ type table struct {
 func (r *Report) WriteTable(out io.Writer) error {
 	fmt.Fprintf(out, "Regions %s, virtual time, seed %d. A link has the delay of its regions, and %v within a region, up to %.0f%% more.\n",
 		strings.Join(r.Setup.Regions, ", "), r.Setup.Seed, virtual.InsideDelay, 100*virtual.Jitter)
-	for _, t := range []table{r.latencyTable(), r.contentionTable(), r.heldTable(), r.callersTable(), r.localTable(), r.classTable(), r.costTable()} {
+	for _, t := range []table{r.latencyTable(), r.contentionTable(), r.heldTable(), r.callersTable(), r.localTable(), r.classTable(), r.costTable(), r.shardTable()} {
 		if t.rows == 0 {
 			continue
 		}
@@ -131,6 +131,19 @@ func (r *Report) costTable() table {
 			return []any{
 				c.Carrier, c.Operation, list(c.Parties), c.Messages, c.Entries, c.Relays, c.Decisions, c.Forgets, c.Frames, int(c.Bytes), c.Wide,
 				int(c.WideBytes),
+			}
+		},
+	}
+}
+
+func (r *Report) shardTable() table {
+	return table{
+		fmt.Sprintf("Two partitions of %s: one client, and many", r.Setup.Regions[0]),
+		"medium|operation|by|p50 us|p99 us|CPU us|frames|operations|reads of a replica|many: commands/s|p50 us|CPU us", len(r.Shards),
+		func(i int) []any {
+			s := &r.Shards[i]
+			return []any{
+				s.Medium, s.Operation, s.Way, int(s.P50), int(s.P99), int(s.CPU), s.Frames, s.Ops, s.Reads, int(s.Rate), int(s.LoadedP50), int(s.LoadedCPU),
 			}
 		},
 	}

@@ -45,6 +45,7 @@ var floors = map[string]int{
 
 	"bench/baseline/...": 3,
 	"bench/direct":       1,
+	"bench/heronfs":      7,
 
 	"internal/ask":            2,
 	"internal/order":          2,
