@@ -1,11 +1,8 @@
 package carrier
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -161,14 +158,11 @@ func list(regions []topology.Region) string {
 // WriteFiles writes cross.txt, cross.json, and cross-cut.svg with the effect of the cut on commands of other
 // parties into a directory, which it makes.
 func (r *Report) WriteFiles(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	errs := []error{results.WriteFile(filepath.Join(dir, "cross.txt"), r.WriteTable), results.WriteFile(filepath.Join(dir, "cross.json"), r.WriteJSON)}
+	files := results.Both("cross", r)
 	if f := r.figure(); len(f.Curves) > 0 {
-		errs = append(errs, results.WriteFile(filepath.Join(dir, "cross-cut.svg"), f.WriteSVG))
+		files["cross-cut.svg"] = f.WriteSVG
 	}
-	return errors.Join(errs...)
+	return results.WriteFiles(dir, files)
 }
 
 // figure shows the commits of the classes that the cut does not separate, summed up for each carrier.
