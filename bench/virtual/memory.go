@@ -37,7 +37,8 @@ func (n *Network) memoryNext() (at time.Duration, ok bool) {
 		return 0, false
 	}
 	at, ok = n.fabric.Next()
-	return at, ok && (len(n.queue) == 0 || at <= n.queue[0].at)
+	first, some := n.queue.Next()
+	return at, ok && (!some || at <= first)
 }
 
 // Operations is the number of operations on the memory of others until now.

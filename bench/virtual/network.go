@@ -29,8 +29,7 @@ const (
 type Network struct {
 	Random   *rand.Rand
 	Now      time.Duration
-	seq      uint64 // of the last event scheduled
-	queue    heap.Heap[event]
+	queue    heap.Timeline
 	machines map[multicast.ProcessID]*machine
 	ids      []multicast.ProcessID // of machines, ascending
 	cut      topology.Region       // the separated region; "": none
@@ -52,21 +51,6 @@ type Traffic struct {
 	WideBytes  int `json:"wide_bytes"`  // of Bytes, between regions
 }
 
-// event happens at a time; events of the same time happen in the order in which they were scheduled.
-type event struct {
-	at   time.Duration
-	seq  uint64
-	what func()
-}
-
-// Before implements heap.Item.
-func (e event) Before(other event) bool {
-	return e.at < other.at || e.at == other.at && e.seq < other.seq
-}
-
-// Moved implements heap.Item.
-func (event) Moved(int) {}
-
 func newNetwork(seed uint64) *Network {
 	return &Network{
 		Random: rand.New(rand.NewPCG(seed, 0x6361727269657273)), machines: map[multicast.ProcessID]*machine{}, inside: InsideDelay,
@@ -75,8 +59,7 @@ func newNetwork(seed uint64) *Network {
 
 // Schedule schedules f for a time that is not past.
 func (n *Network) Schedule(at time.Duration, f func()) {
-	n.seq++
-	n.queue.Push(event{at: at, seq: n.seq, what: f})
+	n.queue.Add(at, f)
 }
 
 // Run processes the events up to a time, or until done reports true.
@@ -87,13 +70,13 @@ func (n *Network) Run(until time.Duration, done func() bool) {
 			n.fabric.Step()
 			continue
 		}
-		if len(n.queue) == 0 || n.queue[0].at > until {
+		if at, ok := n.queue.Next(); !ok || at > until {
 			n.Now = until
 			return
 		}
 		e := n.queue.Pop()
-		n.Now = e.at
-		e.what()
+		n.Now = e.At
+		e.Do()
 	}
 }
 
