@@ -78,8 +78,8 @@ func (l *leader) run(request, k, window int) batching.Measured {
 // rate is the throughput in requests a second.
 func (l *leader) rate(request, k, window int) float64 { return l.run(request, k, window).Throughput }
 
-// cpu compares the CPU time of an instance with the model, for batches of at most 1, 64 and 512 requests of 128
-// bytes. Some batches leave by the timeout, so the model gets the mean size.
+// cpu compares the CPU time of an instance with the model, for batches of at most 1, 64 and 512 requests of
+// 128 bytes. Some batches leave by the timeout, so the model gets the mean size.
 func (l *leader) cpu() (worst, first, last float64, err error) {
 	for _, k := range []int{1, 64, 512} {
 		m := l.run(128, k, 1)
