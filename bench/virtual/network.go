@@ -34,12 +34,12 @@ type Network struct {
 	ids      []multicast.ProcessID // of machines, ascending
 	cut      topology.Region       // the separated region; "": none
 	Traffic  Traffic
-	Err      error   // the first failure of a node
-	token    uint64  // of the last call
-	prices   *Prices // nil: computing takes no time
-	batch    int     // requests that a step takes at most; 0: all
-	inside   time.Duration
-	memory   *Memory // nil: none
+	Err      error         // the first failure of a node
+	token    uint64        // of the last call
+	prices   *Prices       // nil: computing takes no time
+	batch    int           // requests that a step takes at most; 0: all
+	inside   time.Duration // of a frame or call within a region
+	memory   *Memory       // nil: none
 	fabric   *fabricsim.Network
 }
 
