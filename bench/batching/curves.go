@@ -2,13 +2,10 @@ package batching
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/globalfs/globalfs/bench/figures"
+	"github.com/globalfs/globalfs/bench/results"
 )
 
 // kilobytes are the batches of Figures 3 and 7.
@@ -26,7 +23,7 @@ func (r *Report) curves(ctx context.Context, o Options) error {
 				c := Curve{Figure: f.figure, Setting: f.setting, Request: request, Name: fmt.Sprintf("WND %d", window)}
 				for _, kb := range kilobytes {
 					if k := int(kb * 1024 / float64(request)); k >= 1 {
-						c.add(kb, simulate(setting(f.setting), request, k, window, o.Duration).Throughput)
+						c.add(kb, SimulatePaper(setting(f.setting), request, k, window, o.Duration).Throughput)
 					}
 				}
 				r.Curves = append(r.Curves, c)
@@ -41,7 +38,7 @@ func (r *Report) curves(ctx context.Context, o Options) error {
 		for _, k := range []int{1, 4, 16, 64} {
 			c := Curve{Figure: "8", Setting: "emulab", Request: request, Name: fmt.Sprintf("K %d", k)}
 			for _, window := range []int{1, 2, 5, 10, 15, 20, 25, 30, 35, 40} {
-				c.add(float64(window), simulate(setting("emulab"), request, k, window, o.Duration).Throughput)
+				c.add(float64(window), SimulatePaper(setting("emulab"), request, k, window, o.Duration).Throughput)
 			}
 			r.Curves = append(r.Curves, c)
 		}
@@ -56,10 +53,7 @@ func (c *Curve) add(x, y float64) { c.X, c.Y = append(c.X, x), append(c.Y, y) }
 
 // WriteFiles writes batching.txt, batching.json and the figures into a directory.
 func (r *Report) WriteFiles(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	err := errors.Join(write(dir, "batching.txt", r.WriteTable), write(dir, "batching.json", r.WriteJSON))
+	files := results.Both("batching", r)
 	drawn := map[string]*figures.Figure{}
 	for _, c := range r.Curves {
 		name := fmt.Sprintf("batching-figure-%s-%d.svg", c.Figure, c.Request)
@@ -82,15 +76,7 @@ func (r *Report) WriteFiles(dir string) error {
 		f.Curves = append(f.Curves, curve)
 	}
 	for name, f := range drawn {
-		err = errors.Join(err, write(dir, name, f.WriteSVG))
+		files[name] = f.WriteSVG
 	}
-	return err
-}
-
-func write(dir, name string, to func(io.Writer) error) error {
-	f, err := os.Create(filepath.Join(dir, name))
-	if err != nil {
-		return err
-	}
-	return errors.Join(to(f), f.Close())
+	return results.WriteFiles(dir, files)
 }

@@ -56,7 +56,7 @@ func Simulate(c Config) Measured {
 		l.request()
 	}
 	end := l.warm + c.Duration
-	for len(l.events) > 0 && l.events[0].at <= end {
+	for at, ok := l.events.Next(); ok && at <= end; at, ok = l.events.Next() {
 		l.next()
 	}
 	seconds := c.Duration.Seconds()

@@ -82,7 +82,7 @@ func TestChoicesInTable(t *testing.T) {
 // TestShapes: batching alone suffices in the cluster, and not in the wide-area network.
 func TestShapes(t *testing.T) {
 	at := func(name string, request, k, window int) float64 {
-		return simulate(setting(name), request, k, window, 20*time.Second).Throughput
+		return SimulatePaper(setting(name), request, k, window, 20*time.Second).Throughput
 	}
 	require.InEpsilon(t, at("cluster", 128, 64, 5), at("cluster", 128, 64, 1), 0.05)
 	require.Greater(t, at("cluster", 128, 64, 1), 5*at("cluster", 128, 1, 5))
@@ -91,8 +91,8 @@ func TestShapes(t *testing.T) {
 }
 
 func TestSameConfigSameResult(t *testing.T) {
-	first := simulate(setting("emulab"), 128, 8, 4, time.Second)
-	require.Equal(t, first, simulate(setting("emulab"), 128, 8, 4, time.Second))
+	first := SimulatePaper(setting("emulab"), 128, 8, 4, time.Second)
+	require.Equal(t, first, SimulatePaper(setting("emulab"), 128, 8, 4, time.Second))
 }
 
 func TestFilesAndErrors(t *testing.T) {

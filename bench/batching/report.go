@@ -98,7 +98,7 @@ func compare(row row, duration time.Duration) (Compared, error) {
 		Setting: row.setting, Request: row.request, Requests: row.k, PaperMin: row.windows[0], PaperMax: row.windows[1],
 		Window: p.Window, PaperThroughput: row.throughput, ModelThroughput: p.Throughput,
 	}
-	throughput := func(window int) float64 { return simulate(s, row.request, row.k, window, duration).Throughput }
+	throughput := func(window int) float64 { return SimulatePaper(s, row.request, row.k, window, duration).Throughput }
 	c.SimulatedThroughput = throughput(2*p.Window + 2)
 	low, high := 0, 2*p.Window+2 // the throughput grows with the window
 	for high-low > 1 {
@@ -112,7 +112,9 @@ func compare(row row, duration time.Duration) (Compared, error) {
 	return c, nil
 }
 
-func simulate(s model.Setting, request, k, window int, duration time.Duration) Measured {
+// SimulatePaper runs the leader of one of the paper's settings with its clients: requests of some bytes, k of
+// them in a batch at most.
+func SimulatePaper(s model.Setting, request, k, window int, duration time.Duration) Measured {
 	return Simulate(Config{s.System, s.Workload(request), window, k, clients, timeout, duration})
 }
 

@@ -7,35 +7,19 @@ import (
 	model "github.com/globalfs/globalfs/pkg/batching"
 )
 
-// event is something that happens at a time. Events of equal times happen in the order in which they were
-// made.
-type event struct {
-	at     time.Duration
-	number uint64
-	do     func()
-}
-
-func (e *event) Before(o *event) bool { return e.at < o.at || e.at == o.at && e.number < o.number }
-
-func (e *event) Moved(int) {}
-
 // timeline is virtual time.
 type timeline struct {
 	now    time.Duration
-	events heap.Heap[*event]
-	made   uint64
+	events heap.Timeline
 }
 
-func (t *timeline) at(at time.Duration, do func()) {
-	t.made++
-	t.events.Push(&event{at, t.made, do})
-}
+func (t *timeline) at(at time.Duration, do func()) { t.events.Add(at, do) }
 
 // next lets the next event happen.
 func (t *timeline) next() {
 	e := t.events.Pop()
-	t.now = e.at
-	e.do()
+	t.now = e.At
+	e.Do()
 }
 
 // resource works on one thing at a time.

@@ -129,3 +129,46 @@ func TestCutLosesFrames(t *testing.T) {
 	require.NotNil(t, got)
 	require.NoError(t, k.Verify())
 }
+
+// Two shards of a region: with RDMA, Heron is ahead of one-sided votes, and these of frames. On streams an
+// operation costs as much as a frame, and Heron's order of all commands stands still during remote reads: the
+// commit has the higher throughput.
+func TestShards(t *testing.T) {
+	c := Default()
+	c.Quick()
+	c.Experiments, c.ShardWindow = []string{"shards"}, 40*time.Millisecond
+	r, err := Run(t.Context(), c)
+	require.NoError(t, err)
+	require.Len(t, r.Shards, 3*2*4)
+	for _, operation := range []string{"link", "rename"} {
+		of := func(medium int, way string) Shard { return r.Of(Media()[medium], operation, way) }
+		const rdma, datacenters = 0, 2
+		assert.Less(t, 1.5*of(rdma, ByHeron).P50, of(rdma, ByWrites).P50)
+		assert.Less(t, 1.5*of(rdma, ByWrites).P50, of(rdma, ByFrames).P50)
+		assert.Greater(t, of(rdma, ByHeron).Rate, 1.5*of(rdma, ByFrames).Rate)
+		assert.Less(t, of(datacenters, ByFrames).P50, of(datacenters, ByHeron).P50)
+		assert.Greater(t, of(datacenters, ByFrames).Rate, 2*of(datacenters, ByHeron).Rate)
+		for i := range Media() {
+			assert.Zero(t, of(i, ByHeron).Frames)
+			assert.Zero(t, of(i, ByFrames).Ops)
+			assert.Greater(t, of(i, ByHeron).Reads, 1.0)
+		}
+	}
+}
+
+// Equal seeds give equal figures with one-sided memory, too.
+func TestShardsRepeat(t *testing.T) {
+	c := Default()
+	c.Quick()
+	c.Samples, c.ShardWindow = 3, 10*time.Millisecond
+	run := func() (s Shard) {
+		s = Shard{Way: ByHeron, Operation: "rename"}
+		m := &media()[0]
+		require.NoError(t, c.alone(m, &s))
+		require.NoError(t, c.crowd(m, &s))
+		return s
+	}
+	first := run()
+	require.Positive(t, first.Rate)
+	require.Equal(t, first, run())
+}

@@ -22,19 +22,22 @@ type Config struct {
 	InFlight    int               // commands from each side at the time of the cut
 	Cut         time.Duration     // length of the cut, in virtual time
 	Patience    time.Duration     // of the callers of these commands
-	Seed        uint64
-	Progress    func(what string) // is called with the next measurement; may be nil
+	// ShardClients are the clients of two shards under load, for ShardWindow of virtual time.
+	ShardClients int
+	ShardWindow  time.Duration
+	Seed         uint64
+	Progress     virtual.Progress
 }
 
 // Experiments returns the names of the experiments.
-func Experiments() []string { return []string{"latency", "contention", "cut", "cost"} }
+func Experiments() []string { return []string{"latency", "contention", "cut", "cost", "shards"} }
 
 // Default compares all carriers in all experiments.
 func Default() Config {
 	return Config{
 		Carriers: virtual.Carriers(), Experiments: Experiments(), Regions: []topology.Region{"us-west-2", "us-east-1", "eu-west-1"},
 		Samples: 100, Clients: []int{1, 8, 32}, Objects: []int{1, 8, 64}, Duration: 20 * time.Second,
-		InFlight: 16, Cut: 30 * time.Second, Patience: 10 * time.Second, Seed: 1,
+		InFlight: 16, Cut: 30 * time.Second, Patience: 10 * time.Second, ShardClients: 32, ShardWindow: 200 * time.Millisecond, Seed: 1,
 	}
 }
 
@@ -42,6 +45,7 @@ func Default() Config {
 func (c *Config) Quick() {
 	c.Samples, c.Clients, c.Objects, c.Duration = 10, []int{8}, []int{1, 8}, 5*time.Second
 	c.InFlight, c.Cut, c.Patience = 8, 10*time.Second, 5*time.Second
+	c.ShardClients, c.ShardWindow = 16, 100*time.Millisecond
 }
 
 // Named returns the carriers with the given names; all if there are none.
@@ -83,6 +87,9 @@ func (c *Config) Validate() error {
 		if n < 1 || n > 1024 {
 			return fmt.Errorf("%d clients or objects: give 1 to 1024", n)
 		}
+	}
+	if c.ShardClients < 1 || c.ShardWindow <= 0 {
+		return fmt.Errorf("%d clients of two shards for %v: give 1 or more, and a positive duration", c.ShardClients, c.ShardWindow)
 	}
 	if c.Duration <= 0 || c.Cut <= 0 || c.Patience < time.Millisecond {
 		return fmt.Errorf("duration %v, cut %v, patience %v: give positive durations", c.Duration, c.Cut, c.Patience)

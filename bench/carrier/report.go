@@ -1,11 +1,8 @@
 package carrier
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -30,7 +27,7 @@ type table struct {
 func (r *Report) WriteTable(out io.Writer) error {
 	fmt.Fprintf(out, "Regions %s, virtual time, seed %d. A link has the delay of its regions, and %v within a region, up to %.0f%% more.\n",
 		strings.Join(r.Setup.Regions, ", "), r.Setup.Seed, virtual.InsideDelay, 100*virtual.Jitter)
-	for _, t := range []table{r.latencyTable(), r.contentionTable(), r.heldTable(), r.callersTable(), r.localTable(), r.classTable(), r.costTable()} {
+	for _, t := range []table{r.latencyTable(), r.contentionTable(), r.heldTable(), r.callersTable(), r.localTable(), r.classTable(), r.costTable(), r.shardTable()} {
 		if t.rows == 0 {
 			continue
 		}
@@ -136,6 +133,19 @@ func (r *Report) costTable() table {
 	}
 }
 
+func (r *Report) shardTable() table {
+	return table{
+		fmt.Sprintf("Two partitions of %s: one client, and many", r.Setup.Regions[0]),
+		"medium|operation|by|p50 us|p99 us|CPU us|frames|operations|reads of a replica|many: commands/s|p50 us|CPU us", len(r.Shards),
+		func(i int) []any {
+			s := &r.Shards[i]
+			return []any{
+				s.Medium, s.Operation, s.Way, int(s.P50), int(s.P99), int(s.CPU), s.Frames, s.Ops, s.Reads, int(s.Rate), int(s.LoadedP50), int(s.LoadedCPU),
+			}
+		},
+	}
+}
+
 // list joins regions.
 func list(regions []topology.Region) string {
 	var all []string
@@ -148,14 +158,11 @@ func list(regions []topology.Region) string {
 // WriteFiles writes cross.txt, cross.json, and cross-cut.svg with the effect of the cut on commands of other
 // parties into a directory, which it makes.
 func (r *Report) WriteFiles(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	errs := []error{results.WriteFile(filepath.Join(dir, "cross.txt"), r.WriteTable), results.WriteFile(filepath.Join(dir, "cross.json"), r.WriteJSON)}
+	files := results.Both("cross", r)
 	if f := r.figure(); len(f.Curves) > 0 {
-		errs = append(errs, results.WriteFile(filepath.Join(dir, "cross-cut.svg"), f.WriteSVG))
+		files["cross-cut.svg"] = f.WriteSVG
 	}
-	return errors.Join(errs...)
+	return results.WriteFiles(dir, files)
 }
 
 // figure shows the commits of the classes that the cut does not separate, summed up for each carrier.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/globalfs/globalfs/bench/virtual"
 )
 
 // Report is the result of a comparison. All times are virtual.
@@ -16,6 +18,7 @@ type Report struct {
 	Callers    []Callers    `json:"callers,omitempty"`
 	Local      []Local      `json:"local,omitempty"`
 	Classes    []Class      `json:"classes,omitempty"`
+	Shards     []Shard      `json:"shards,omitempty"`
 }
 
 // Setup has the parameters of the figures.
@@ -44,7 +47,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	for _, e := range []struct {
 		name    string
 		measure func(context.Context, *Report) error
-	}{{"latency", c.latencies}, {"contention", c.contention}, {"cut", c.cuts}} {
+	}{{"latency", c.latencies}, {"contention", c.contention}, {"cut", c.cuts}, {"shards", c.shards}} {
 		if slices.Contains(c.Experiments, e.name) || e.name == "latency" && slices.Contains(c.Experiments, "cost") {
 			if err := e.measure(ctx, r); err != nil {
 				return r, fmt.Errorf("%s: %w", e.name, err)
@@ -59,9 +62,9 @@ func (c *Config) latencies(ctx context.Context, r *Report) error {
 	for _, a := range acts() {
 		for i := range c.Carriers {
 			carrier := &c.Carriers[i]
-			c.say(fmt.Sprintf("latency, cost: %s over %v from %s, %s", a.operation, a.names(c.Regions), c.Regions[a.client], carrier.Name))
+			c.Progress.Say(fmt.Sprintf("latency, cost: %s over %v from %s, %s", a.operation, a.names(c.Regions), c.Regions[a.client], carrier.Name))
 			l, cost, err := c.latency(carrier, &a)
-			if err = orEnded(ctx, err); err != nil {
+			if err = virtual.OrEnded(ctx, err); err != nil {
 				return fmt.Errorf("%s: %w", carrier.Name, err)
 			}
 			if slices.Contains(c.Experiments, "latency") {
@@ -80,9 +83,9 @@ func (c *Config) contention(ctx context.Context, r *Report) error {
 		for _, clients := range c.Clients {
 			for i := range c.Carriers {
 				carrier := &c.Carriers[i]
-				c.say(fmt.Sprintf("contention: %d clients, %d files, %s", clients, objects, carrier.Name))
+				c.Progress.Say(fmt.Sprintf("contention: %d clients, %d files, %s", clients, objects, carrier.Name))
 				row, err := c.contend(carrier, clients, objects)
-				if err = orEnded(ctx, err); err != nil {
+				if err = virtual.OrEnded(ctx, err); err != nil {
 					return fmt.Errorf("%s: %w", carrier.Name, err)
 				}
 				r.Contention = append(r.Contention, row)
@@ -95,27 +98,13 @@ func (c *Config) contention(ctx context.Context, r *Report) error {
 func (c *Config) cuts(ctx context.Context, r *Report) error {
 	for i := range c.Carriers {
 		carrier := &c.Carriers[i]
-		c.say("cut: " + carrier.Name)
+		c.Progress.Say("cut: " + carrier.Name)
 		rows, err := c.cut(carrier)
-		if err = orEnded(ctx, err); err != nil {
+		if err = virtual.OrEnded(ctx, err); err != nil {
 			return fmt.Errorf("%s: %w", carrier.Name, err)
 		}
 		r.Held, r.Callers = append(r.Held, rows.held...), append(r.Callers, rows.callers...)
 		r.Local, r.Classes = append(r.Local, rows.local...), append(r.Classes, rows.classes...)
 	}
 	return nil
-}
-
-// orEnded returns err, or the error of a context that has ended.
-func orEnded(ctx context.Context, err error) error {
-	if err != nil {
-		return err
-	}
-	return ctx.Err()
-}
-
-func (c *Config) say(what string) {
-	if c.Progress != nil {
-		c.Progress(what)
-	}
 }

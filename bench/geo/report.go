@@ -1,12 +1,9 @@
 package geo
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"text/tabwriter"
 
@@ -91,15 +88,11 @@ func ratio(r float64) string {
 // WriteFiles writes geo.txt, geo.json, and the distributions of the latency of a create as figures, into a
 // directory.
 func (r *Report) WriteFiles(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	errs := []error{results.WriteFile(filepath.Join(dir, "geo.txt"), r.WriteTable), results.WriteFile(filepath.Join(dir, "geo.json"), r.WriteJSON)}
+	files := results.Both("geo", r)
 	for _, place := range []string{local, global} {
-		f := r.figure(place)
-		errs = append(errs, results.WriteFile(filepath.Join(dir, fmt.Sprintf("geo-create-%s.svg", place)), f.WriteSVG))
+		files[fmt.Sprintf("geo-create-%s.svg", place)] = r.figure(place).WriteSVG
 	}
-	return errors.Join(errs...)
+	return results.WriteFiles(dir, files)
 }
 
 // figure shows the distribution of the latency of creates, with the smallest measured number of clients.

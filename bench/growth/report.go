@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"text/tabwriter"
 	"time"
+
+	"github.com/globalfs/globalfs/bench/results"
 )
 
 // Point has the figures of a number of files. Latencies are medians.
@@ -96,20 +96,5 @@ operations use, and the others in directories of 1,000. Latencies are medians of
 
 // WriteFiles writes growth.json and growth.txt.
 func (r *Report) WriteFiles(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for name, write := range map[string]func(io.Writer) error{"growth.json": r.WriteJSON, "growth.txt": r.WriteTable} {
-		f, err := os.Create(filepath.Join(dir, name))
-		if err != nil {
-			return err
-		}
-		if err := write(f); err != nil {
-			return err
-		}
-		if err := f.Close(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return results.WriteFiles(dir, results.Both("growth", r))
 }

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"github.com/globalfs/globalfs/bench/results"
 )
 
 // Latency has times in microseconds.
@@ -58,20 +58,5 @@ func (r *Report) WriteTable(out io.Writer) error {
 
 // WriteFiles writes fabric.json and fabric.txt.
 func (r *Report) WriteFiles(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for name, write := range map[string]func(io.Writer) error{"fabric.json": r.WriteJSON, "fabric.txt": r.WriteTable} {
-		f, err := os.Create(filepath.Join(dir, name))
-		if err != nil {
-			return err
-		}
-		if err := write(f); err != nil {
-			return err
-		}
-		if err := f.Close(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return results.WriteFiles(dir, results.Both("fabric", r))
 }

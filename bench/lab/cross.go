@@ -40,12 +40,16 @@ The experiments:
   cut         the last region is cut off while commands are under way from both sides: for how long files stay held, what
               the callers get, what local operations and commands of other parties notice
   cost        ordered messages, frames and bytes of one command
+  shards      rename and link over two partitions of one region at the prices of server processes, on three media: by
+              frames (the product's default), with TRAM as the order of each partition (tram), with all messages
+              between replicas as one-sided writes, too (writes), and in the way of Heron (heron)
 
-Replicas have no CPU and no disk in this model: the figures contain distances and waiting, and equal seeds give equal
-figures. After a cut each answer is compared with the names: a command that failed must not have been executed.
-Everything takes about a minute.`,
+But for shards, replicas have no CPU and no disk in this model: the figures contain distances and waiting. Equal seeds
+give equal figures. After a cut each answer is compared with the names: a command that failed must not have been executed.
+Everything takes about two minutes.`,
 		Example: `  globalfs-lab cross --out bench/results
   globalfs-lab cross --quick --experiments cut
+  globalfs-lab cross --experiments shards --shard-clients 8
   globalfs-lab cross --carriers classes,direct --experiments contention --clients 64 --objects 16 --output json`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -68,6 +72,8 @@ Everything takes about a minute.`,
 	flags.IntVar(&c.InFlight, "in-flight", c.InFlight, "commands under way from each side when the region is cut off")
 	flags.DurationVar(&c.Cut, "cut", c.Cut, "virtual time of the cut")
 	flags.DurationVar(&c.Patience, "patience", c.Patience, "virtual time for which the callers of these commands wait")
+	flags.IntVar(&c.ShardClients, "shard-clients", c.ShardClients, "clients of two shards under load")
+	flags.DurationVar(&c.ShardWindow, "shard-window", c.ShardWindow, "virtual time of the load on two shards")
 	flags.Uint64Var(&c.Seed, "seed", c.Seed, "of deviations, replicas asked, and files linked")
 	flags.BoolVar(&f.quick, "quick", false, "few samples and clients, short: seconds")
 	flags.StringVar(&f.out, "out", "", "directory for cross.json, cross.txt and the figure (SVG)")

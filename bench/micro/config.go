@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/bench/virtual"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -19,7 +20,7 @@ type Config struct {
 	Far      time.Duration     // of a measurement with global operations
 	Seed     uint64
 	Prices   Prices
-	Progress func(what string) // is called with the next measurement; may be nil
+	Progress virtual.Progress
 }
 
 // baseline is the number of regions of Figures 3.4 and 3.5.

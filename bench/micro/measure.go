@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/bench/virtual"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -69,8 +70,8 @@ func (c *Config) measure(ctx context.Context, l load, growing []int) (best Point
 	if best, err = c.highest(ctx, &l, growing); err != nil {
 		return best, err
 	}
-	c.say(fmt.Sprintf("%v, half of %.0f/s", &l, best.PerSecond))
-	if err = orEnded(ctx, c.open(&l, &best)); err != nil {
+	c.Progress.Say(fmt.Sprintf("%v, half of %.0f/s", &l, best.PerSecond))
+	if err = virtual.OrEnded(ctx, c.open(&l, &best)); err != nil {
 		err = fmt.Errorf("%v, half load: %w", &l, err)
 	}
 	return best, err
@@ -79,9 +80,9 @@ func (c *Config) measure(ctx context.Context, l load, growing []int) (best Point
 // highest finds the highest throughput of a load with growing numbers of clients.
 func (c *Config) highest(ctx context.Context, l *load, growing []int) (best Point, err error) {
 	for _, clients := range growing {
-		c.say(fmt.Sprintf("%v, %d clients at each mount", l, clients))
+		c.Progress.Say(fmt.Sprintf("%v, %d clients at each mount", l, clients))
 		p, err := c.closed(l, clients, 0)
-		if err = orEnded(ctx, err); err != nil {
+		if err = virtual.OrEnded(ctx, err); err != nil {
 			return best, fmt.Errorf("%v: %w", l, err)
 		}
 		grown := p.PerSecond > saturated*best.PerSecond
@@ -97,14 +98,6 @@ func (c *Config) highest(ctx context.Context, l *load, growing []int) (best Poin
 
 // some measures a number of clients in a closed loop, all at the first mount: as processes are measured.
 func (c *Config) some(l *load, clients int) (Point, error) { return c.closed(l, 0, clients) }
-
-// orEnded returns err, or the error of a context that has ended.
-func orEnded(ctx context.Context, err error) error {
-	if err != nil {
-		return err
-	}
-	return ctx.Err()
-}
 
 func (c *Config) window(l *load) time.Duration {
 	if l.global > 0 && l.operation != Read {
@@ -269,10 +262,4 @@ func (q *queue) next() {
 		q.free = append(q.free, x)
 		q.next()
 	})
-}
-
-func (c *Config) say(what string) {
-	if c.Progress != nil {
-		c.Progress(what)
-	}
 }

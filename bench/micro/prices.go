@@ -20,7 +20,7 @@ type Prices struct {
 // quarter with 24 clients. A write also stores a block twice.
 func DefaultPrices() Prices {
 	return Prices{
-		Prices: virtual.Prices{Wake: 10 * time.Microsecond, Frame: 5 * time.Microsecond, Request: 120 * time.Microsecond, Apply: 80 * time.Microsecond},
+		Prices: virtual.ServerPrices(),
 		Put:    90 * time.Microsecond, Get: 60 * time.Microsecond, Operation: 160 * time.Microsecond, Call: 60 * time.Microsecond,
 	}
 }

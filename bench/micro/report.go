@@ -3,8 +3,6 @@ package micro
 import (
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -97,21 +95,13 @@ func (r *Report) shards(out io.Writer) error {
 
 // WriteFiles writes micro.json, micro.txt and the figures.
 func (r *Report) WriteFiles(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	files := map[string]func(io.Writer) error{"micro.json": r.WriteJSON, "micro.txt": r.WriteTable}
+	files := results.Both("micro", r)
 	for name, f := range r.figures() {
 		if len(f.Curves) > 0 {
 			files[name] = f.WriteSVG
 		}
 	}
-	for name, write := range files {
-		if err := results.WriteFile(filepath.Join(dir, name), write); err != nil {
-			return err
-		}
-	}
-	return nil
+	return results.WriteFiles(dir, files)
 }
 
 func (r *Report) figures() map[string]*figures.Figure {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/globalfs/globalfs/bench/virtual"
 )
 
 // Report is the result of a run. All times are virtual.
@@ -84,9 +86,9 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 func (c *Config) shards(ctx context.Context, r *Report) error {
 	for _, n := range c.Shards {
 		l := load{operation: Create, regions: c.Regions[:1], shards: n}
-		c.say(fmt.Sprintf("%v, 8 clients", &l))
+		c.Progress.Say(fmt.Sprintf("%v, 8 clients", &l))
 		eight, err := c.some(&l, 8)
-		if err = orEnded(ctx, err); err != nil {
+		if err = virtual.OrEnded(ctx, err); err != nil {
 			return fmt.Errorf("%v: %w", &l, err)
 		}
 		most, err := c.highest(ctx, &l, c.Clients)
@@ -106,9 +108,9 @@ func (c *Config) shards(ctx context.Context, r *Report) error {
 func (c *Config) costs(ctx context.Context, r *Report) error {
 	r.Measured, r.Processes = Measured(), Processes()
 	for _, m := range r.Measured {
-		c.say(fmt.Sprintf("cost of %s, %d clients", m.Operation, m.Clients))
+		c.Progress.Say(fmt.Sprintf("cost of %s, %d clients", m.Operation, m.Clients))
 		p, err := c.some(&load{operation: m.Operation, regions: c.Regions[:1]}, m.Clients)
-		if err = orEnded(ctx, err); err != nil {
+		if err = virtual.OrEnded(ctx, err); err != nil {
 			return err
 		}
 		r.Modelled = append(r.Modelled, Cost{m.Operation, m.Clients, p.Servers, p.Mounts})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/globalfs/globalfs/bench/virtual"
 	"github.com/globalfs/globalfs/internal/driver"
 )
 
@@ -25,11 +26,11 @@ func (c Config) Steps(ctx context.Context, clients []int, seeds uint64) (all []S
 		l.operation = Create
 		for _, n := range clients {
 			for _, l.batch = range batches {
-				c.say(fmt.Sprintf("%v, %d clients at each mount, %d requests in a step", &l, n, l.batch))
+				c.Progress.Say(fmt.Sprintf("%v, %d clients at each mount, %d requests in a step", &l, n, l.batch))
 				s := Step{Regions: len(l.regions), Clients: n, Batch: l.batch}
 				for c.Seed = range seeds {
 					p, err := c.closed(&l, n, 0)
-					if err = orEnded(ctx, err); err != nil {
+					if err = virtual.OrEnded(ctx, err); err != nil {
 						return all, fmt.Errorf("%v: %w", &l, err)
 					}
 					s.Rate += p.PerSecond / float64(seeds)

@@ -261,5 +261,5 @@ func (r *HeronReport) WriteTable(out io.Writer) error {
 
 // WriteFiles writes heron.json and heron.txt.
 func (r *HeronReport) WriteFiles(dir string) error {
-	return writeFiles(dir, map[string]func(io.Writer) error{"heron.json": r.WriteJSON, "heron.txt": r.WriteTable})
+	return results.WriteFiles(dir, results.Both("heron", r))
 }

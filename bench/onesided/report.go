@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"text/tabwriter"
 
 	"github.com/globalfs/globalfs/bench/ordering"
@@ -103,17 +101,5 @@ func (r *Report) WriteTable(out io.Writer) error {
 
 // WriteFiles writes tram.json and tram.txt.
 func (r *Report) WriteFiles(dir string) error {
-	return writeFiles(dir, map[string]func(io.Writer) error{"tram.json": r.WriteJSON, "tram.txt": r.WriteTable})
-}
-
-func writeFiles(dir string, files map[string]func(io.Writer) error) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for name, write := range files {
-		if err := results.WriteFile(filepath.Join(dir, name), write); err != nil {
-			return err
-		}
-	}
-	return nil
+	return results.WriteFiles(dir, results.Both("tram", r))
 }

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/heap"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -16,8 +17,7 @@ type network struct {
 	unpacked bool // a step takes one frame or one proposal
 
 	now       time.Duration
-	seq       uint64 // of the last event scheduled
-	queue     events
+	queue     heap.Timeline
 	processes []*process // process i+1 is at i
 	links     [][]link   // from, to
 }
@@ -79,8 +79,7 @@ func (n *network) process(id multicast.ProcessID) *process { return n.processes[
 
 // schedule schedules a call of f at a time that is not past.
 func (n *network) schedule(at time.Duration, f func()) {
-	n.seq++
-	n.queue.Push(event{at: at, seq: n.seq, what: f})
+	n.queue.Add(at, f)
 }
 
 // slice is the number of events between two calls of between.
@@ -88,10 +87,13 @@ const slice = 256
 
 // run executes all events up to a time. Now and then it calls between; an error of between ends the run.
 func (n *network) run(until time.Duration, between func() error) error {
-	for i := 1; len(n.queue) > 0 && n.queue[0].at <= until; i++ {
+	for i := 1; ; i++ {
+		if at, ok := n.queue.Next(); !ok || at > until {
+			break
+		}
 		e := n.queue.Pop()
-		n.now = e.at
-		e.what()
+		n.now = e.At
+		e.Do()
 		if i%slice == 0 {
 			if err := between(); err != nil {
 				return err

@@ -1,14 +1,11 @@
 package ordering
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/globalfs/globalfs/bench/figures"
+	"github.com/globalfs/globalfs/bench/results"
 )
 
 // The loads with their distributions in T Figure 4.5.
@@ -101,28 +98,9 @@ func (r *Report) curves(show func(*Point) []figures.Point, marks bool) (all []fi
 
 // WriteFiles writes results.json, results.txt (the tables) and the figures into a directory, which it makes.
 func (r *Report) WriteFiles(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	if err := writeFile(filepath.Join(dir, "results.json"), r.WriteJSON); err != nil {
-		return err
-	}
-	if err := writeFile(filepath.Join(dir, "results.txt"), r.WriteTable); err != nil {
-		return err
-	}
+	files := results.Both("results", r)
 	for _, p := range r.plots() {
-		if err := writeFile(filepath.Join(dir, p.name), p.WriteSVG); err != nil {
-			return err
-		}
+		files[p.name] = p.WriteSVG
 	}
-	return nil
-}
-
-func writeFile(name string, write func(io.Writer) error) (err error) {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return write(f)
+	return results.WriteFiles(dir, files)
 }

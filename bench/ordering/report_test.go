@@ -126,8 +126,8 @@ func TestValidate(t *testing.T) {
 	require.ErrorContains(t, err, `there is no protocol "paxos": give some of primcast`)
 }
 
-// results is a report with a point of each figure.
-func results() *Report {
+// sampleReport is a report with a point of each figure.
+func sampleReport() *Report {
 	r := &Report{Steps: []Steps{{Protocol: "primcast", Alone: Delays{3, 3}, Crowd: Delays{5, 5}}}}
 	latencies := sample{time.Millisecond, 2 * time.Millisecond}.distribution()
 	for _, s := range Scenarios() {
@@ -146,7 +146,7 @@ func results() *Report {
 // The names of the JSON are an interface: plots and comparisons of others read them.
 func TestJSON(t *testing.T) {
 	var b bytes.Buffer
-	r := results()
+	r := sampleReport()
 	require.NoError(t, r.WriteJSON(&b))
 	var back Report
 	d := json.NewDecoder(bytes.NewReader(b.Bytes()))
@@ -175,7 +175,7 @@ func TestJSON(t *testing.T) {
 // The files are those that the README in bench/results names, and browsers can show them.
 func TestWriteFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
-	require.NoError(t, results().WriteFiles(dir))
+	require.NoError(t, sampleReport().WriteFiles(dir))
 	var names []string
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
@@ -214,7 +214,7 @@ func wellFormed(t *testing.T, name string) {
 
 func TestTable(t *testing.T) {
 	var b bytes.Buffer
-	require.NoError(t, results().WriteTable(&b))
+	require.NoError(t, sampleReport().WriteTable(&b))
 	require.Regexp(t, `primcast +3\.00 +3\.00 +5\.00 +5\.00`, b.String())
 	require.Regexp(t, `distributed +4 +primcast +128 +1280 +1\.000 +2\.000`, b.String())
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -206,15 +204,7 @@ func (r *Report) WriteTable(out io.Writer) error {
 
 // WriteFiles writes packing.json, packing.txt and Figures 1 to 4.
 func (r *Report) WriteFiles(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	if err := results.WriteFile(filepath.Join(dir, "packing.json"), r.WriteJSON); err != nil {
-		return err
-	}
-	if err := results.WriteFile(filepath.Join(dir, "packing.txt"), r.WriteTable); err != nil {
-		return err
-	}
+	files := results.Both("packing", r)
 	for i, f := range []struct {
 		senders int
 		y       string
@@ -224,11 +214,9 @@ func (r *Report) WriteFiles(dir string) error {
 		{1, "messages/s", func(p *Point) float64 { return p.Throughput }}, {1, "round, ms", func(p *Point) float64 { return p.Latency }},
 	} {
 		figure := r.figure(fmt.Sprintf("Figure %d: %d of %d processes send", i+1, f.senders, r.Processes), f.senders, f.y, f.of)
-		if err := results.WriteFile(filepath.Join(dir, fmt.Sprintf("packing-figure-%d.svg", i+1)), figure.WriteSVG); err != nil {
-			return err
-		}
+		files[fmt.Sprintf("packing-figure-%d.svg", i+1)] = figure.WriteSVG
 	}
-	return nil
+	return results.WriteFiles(dir, files)
 }
 
 func (r *Report) figure(title string, senders int, y string, of func(*Point) float64) *figures.Figure {

@@ -2,14 +2,12 @@ package replicas
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"text/tabwriter"
 	"time"
 
+	"github.com/globalfs/globalfs/bench/results"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/check"
 )
@@ -103,17 +101,5 @@ func (r *Report) WriteTable(out io.Writer) error {
 
 // WriteFiles writes tram-processes.json and tram-processes.txt.
 func (r *Report) WriteFiles(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for name, write := range map[string]func(io.Writer) error{"tram-processes.json": r.WriteJSON, "tram-processes.txt": r.WriteTable} {
-		f, err := os.Create(filepath.Join(dir, name))
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(write(f), f.Close()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return results.WriteFiles(dir, results.Both("tram-processes", r))
 }

@@ -30,7 +30,8 @@ func TestQuick(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"globalfs: Figure 3.4, global reads", "primcast: Figure 4.2, throughput", "primcast: Figure 4.5, median", "tram: Figure 9, message passing", "tram: Figures 6 to 8, breadth",
-		"heron: Figure 6, coordination", "heron: Table I, share", "packing: Figure 1, long bursts",
+		"heron: Figure 6, coordination", "heron: Table I, share", "heron: File system without RDMA",
+		"batching: Figure 7, 128 bytes", "batching: Figures 7 and 8, collapse", "packing: Figure 1, long bursts",
 	}, differ)
 	for _, name := range []string{"report.md", "index.html"} {
 		b, err := os.ReadFile(filepath.Join(dir, name))

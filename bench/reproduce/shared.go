@@ -2,16 +2,8 @@ package reproduce
 
 import (
 	"context"
-	"io"
-	"math"
-	"path/filepath"
-	"time"
 
-	"github.com/globalfs/globalfs/bench/batching"
-	"github.com/globalfs/globalfs/bench/micro"
 	"github.com/globalfs/globalfs/bench/onesided"
-	"github.com/globalfs/globalfs/bench/results"
-	"github.com/globalfs/globalfs/internal/driver"
 )
 
 func tramPaper() paper {
@@ -68,7 +60,7 @@ func runTram(ctx context.Context, j *job) error {
 func heronPaper() paper {
 	return paper{
 		name: "heron", title: "Heron (\"Scalable state machine replication on shared memory\")",
-		method: "TPC-C on Heron over TRAM, in virtual time with fixed prices, in memory. The paper orders by RamCast. DynaStar was not built (docs/papers/baselines.md): Figure 5 has the curves of Heron only.",
+		method: "TPC-C on Heron over TRAM, in virtual time with fixed prices, in memory. The paper orders by RamCast. DynaStar was not built (docs/papers/baselines.md): Figure 5 has the curves of Heron only. Renames of the file system over two shards are executed by package bench/heronfs and by whole replicas, at the prices of server processes.",
 		run:    runHeron,
 	}
 }
@@ -116,7 +108,7 @@ func runHeron(ctx context.Context, j *job) error {
 	j.check("Figure 8", "the protocol alone takes two writes; the time then grows with the size", zero.Took < 20 && large.Took > 5*r.Transfers[1].Took, "",
 		"%.1f us without data, %.0f us for 64 KB, %.0f us for 640 KB", zero.Took, r.Transfers[1].Took, large.Took)
 	j.delays(r)
-	return nil
+	return j.twoShards(ctx)
 }
 
 func (j *job) delays(r *onesided.HeronReport) {
@@ -128,73 +120,4 @@ func (j *job) delays(r *onesided.HeronReport) {
 		"Fixed prices make the replicas of a group march in step, and followers deliver a constant time after their leader. So the quorum is nearly always ahead of the last replica.",
 		"up to %.0f %%", most)
 	j.check("Table I, delay", "the wait is a fraction of the latency of a transaction", longest < r.Delays[0].Median/2, "", "at most %.1f us of %.0f us", longest, r.Delays[0].Median)
-}
-
-func batchingPaper() paper {
-	return paper{
-		name: "batching", title: "\"Optimizing Paxos with batching and pipelining\"",
-		method: "The model of the paper (pkg/batching), a simulated leader with the prices of the paper's machines, replicas with the core of the product, and whole replicas, in virtual time.",
-		run:    runBatching,
-	}
-}
-
-func runBatching(ctx context.Context, j *job) error {
-	o := batching.Options{Duration: 30 * time.Second, Quick: j.Quick, Progress: j.progress}
-	if j.Quick {
-		o.Duration = 10 * time.Second
-	}
-	r, err := batching.Run(ctx, o)
-	if err != nil {
-		return err
-	}
-	if err := r.WriteFiles(j.dir); err != nil {
-		return err
-	}
-	for _, t := range [][2]string{{"Table 3", "cluster"}, {"Table 4", "emulab"}} {
-		table, setting := t[0], t[1]
-		worst, windows, rows := 0.0, 0, 0
-		for _, row := range r.Rows {
-			if row.Setting != setting {
-				continue
-			}
-			rows++
-			worst = max(worst, math.Abs(row.SimulatedThroughput/row.ModelThroughput-1))
-			if row.Window >= row.PaperMin-1 && row.Window <= row.PaperMax+1 {
-				windows++
-			}
-		}
-		j.check(table+", throughput", "the model predicts the highest throughput of the experiment", worst < 0.1, "", "the simulation is within %.1f %% of the model", 100*worst)
-		j.check(table+", window", "the model gives the smallest window with the highest throughput", windows >= rows-1, "",
-			"%d of %d windows are in the range of the paper's experiment, or next to it", windows, rows)
-	}
-	chosen, product, natural := r.Least()
-	j.check("Section 6", "a batch and a window chosen by the model give the highest throughput", chosen >= 0.95,
-		"The least of all settings and sizes.", "at least %.2f of the best fixed batch and window in %d settings and sizes; a turn that takes all requests that wait: %.2f", chosen, len(r.Choices), natural)
-	j.check("Section 6, the driver", "the same for the product: within 5 % of the best fixed setting", product >= 0.95,
-		"The least of all distances and sizes.", "at most %d requests in a turn, at the prices of a server: at least %.2f", driver.MostRequests, product)
-	return j.wholeReplicas(ctx)
-}
-
-// wholeReplicas checks the bound of the driver on whole replicas.
-func (j *job) wholeReplicas(ctx context.Context) error {
-	c := micro.Default()
-	c.Progress, c.Window, c.Far = j.progress, time.Second, 2*time.Second
-	clients, seeds := []int{8, 64, 256}, uint64(3)
-	if j.Quick {
-		clients, seeds, c.Window, c.Far = []int{64}, 1, 200*time.Millisecond, time.Second
-	}
-	all, err := c.Steps(ctx, clients, seeds)
-	if err != nil {
-		return err
-	}
-	if err := results.WriteFile(filepath.Join(j.dir, "steps.json"), func(w io.Writer) error { return results.WriteJSON(w, all) }); err != nil {
-		return err
-	}
-	least, goal := micro.Least(all, driver.MostRequests), 0.95
-	if j.Quick { // short windows hold few operations
-		goal = 0.9
-	}
-	j.check("Section 6, whole replicas", "the same for the file system: creations in a region, and over three regions", least >= goal,
-		"The least of all places and numbers of clients.", "at most %d requests in a step: at least %.2f of the best bound; 1 request: %.2f; no bound: %.2f", driver.MostRequests, least, micro.Least(all, 1), micro.Least(all, 0))
-	return nil
 }

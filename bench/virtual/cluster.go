@@ -2,19 +2,25 @@ package virtual
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"iter"
 	"math"
 	"time"
 
 	"github.com/globalfs/globalfs/bench/direct"
+	"github.com/globalfs/globalfs/bench/heronfs"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/order"
+	"github.com/globalfs/globalfs/internal/order/onesided"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/turn"
+	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/fabricsim"
+	"github.com/globalfs/globalfs/pkg/heron"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
@@ -86,7 +92,8 @@ type Cluster struct {
 	Servers  [][]*Host          // by region; none without prices
 	shards   int                // of a region
 	stores   map[multicast.ProcessID]*kv.Store
-	session  uint64 // of the newest client
+	readers  []*heronfs.Node // of Config.Heron
+	session  uint64          // of the newest client
 }
 
 // processors is the number of processors of a server: the thesis has two.
@@ -100,6 +107,14 @@ type Config struct {
 	Seed    uint64
 	Prices  *Prices // nil: computing takes no time
 	Batch   int     // requests of clients that a step takes at most; 0: all that are there
+	// Inside is the delay of frames and calls within a region; 0: InsideDelay.
+	Inside time.Duration
+	Memory *Memory // between the processes of a region; nil: none
+	// Tram lets TRAM order each partition of a region, in the memory.
+	Tram bool
+	// Heron lets the partitions of the only region execute commands in the way of Heron (package heronfs), in
+	// the memory. The global partition does not run.
+	Heron bool
 }
 
 // New starts a cluster.
@@ -108,6 +123,8 @@ func New(c Config) (*Cluster, error) {
 		Network: newNetwork(c.Seed), Regions: c.Regions, shards: max(1, c.Shards), stores: map[multicast.ProcessID]*kv.Store{}, Entries: map[order.Kind]int{},
 	}
 	k.batch = c.Batch
+	k.inside = cmp.Or(c.Inside, InsideDelay)
+	k.useMemory(c.Memory, c.Seed)
 	if k.prices = c.Prices; c.Prices != nil {
 		for range c.Regions {
 			var servers []*Host
@@ -120,12 +137,18 @@ func New(c Config) (*Cluster, error) {
 	places := k.plan()
 	for p, g := range k.Groups {
 		for i, id := range g.Members {
-			node, err := k.boot(c.Carrier, uint16(p), i, c.Seed)
+			b, err := k.boot(&c, uint16(p), i)
 			if err != nil {
 				return nil, fmt.Errorf("partition %d, replica %d: %w", p, id, err)
 			}
-			m := k.add(id, places[id], node, k.server(p, i))
-			if i == 0 {
+			if b.node == nil {
+				continue
+			}
+			m := k.add(id, places[id], b.node, k.server(p, i))
+			if b.endpoint != nil {
+				m.use(b.endpoint)
+			}
+			if i == 0 && !c.Heron {
 				m.observe = k.count
 			}
 		}
@@ -177,26 +200,75 @@ const lease = 24 * time.Hour
 // owner owns all files.
 var owner = posix.Cred{UID: 1000, GID: 1000}
 
-// boot makes the replica with an index of a partition.
-func (k *Cluster) boot(c *Carrier, partition uint16, index int, seed uint64) (turn.Node, error) {
+// booted is a replica with its memory.
+type booted struct {
+	node     turn.Node
+	endpoint *fabricsim.Endpoint // nil: none
+}
+
+// boot makes the replica with an index of a partition. It makes no node of the global partition beside Heron.
+func (k *Cluster) boot(c *Config, partition uint16, index int) (b booted, err error) {
 	self := k.Groups[partition].Members[index]
-	own, err := primcast.New(primcast.Config{Self: self, Groups: k.Groups[partition : partition+1], Seed: seed, Retain: math.MaxInt})
-	if err != nil {
-		return nil, err
-	}
-	between, err := c.core(self, k.Groups, seed)
-	if err != nil {
-		return nil, err
-	}
 	keys := kv.NewMemory()
 	k.stores[self] = keys
+	if c.Memory != nil && partition != Global {
+		b.endpoint = k.fabric.Node(fabric.NodeID(self))
+	}
+	if c.Heron && partition != Global {
+		n, err := heronfs.New(heronfs.Config{
+			Self: self, Groups: k.Groups[Global+1:], Keys: keys, Owner: owner, Endpoint: b.endpoint, Seed: c.Seed,
+		})
+		b.node, k.readers = n, append(k.readers, n)
+		return b, err
+	}
 	machine, err := meta.New(keys, meta.Config{Partition: partition, Owner: owner})
+	if err != nil || c.Heron {
+		return b, err
+	}
+	own, err := k.own(c, partition, self, b.endpoint)
+	if err != nil {
+		return b, err
+	}
+	between, err := c.Carrier.core(self, k.Groups, c.Seed)
+	if err != nil {
+		return b, err
+	}
+	b.node, err = replica.New(replica.Config{
+		Partition: partition, Groups: k.Groups, Self: self, Index: index, Incarnation: 1, Lease: lease,
+	}, own, &metered{Core: between, class: c.Carrier.class, messages: &k.Messages}, keys, machine)
+	return b, err
+}
+
+// own makes the own order of a partition.
+func (k *Cluster) own(c *Config, partition uint16, self multicast.ProcessID, memory *fabricsim.Endpoint) (order.Core, error) {
+	group := k.Groups[partition]
+	if !c.Tram || partition == Global {
+		return primcast.New(primcast.Config{Self: self, Groups: []multicast.Group{group}, Seed: c.Seed, Retain: math.MaxInt})
+	}
+	core, err := onesided.New(onesided.Config{Self: self, Group: group, Seed: c.Seed})
 	if err != nil {
 		return nil, err
 	}
-	return replica.New(replica.Config{
-		Partition: partition, Groups: k.Groups, Self: self, Index: index, Incarnation: 1, Lease: lease,
-	}, own, &metered{Core: between, class: c.class, messages: &k.Messages}, keys, machine)
+	for _, r := range core.Regions() {
+		m, err := memory.Register(r.ID, r.Size)
+		if err != nil {
+			return nil, err
+		}
+		core.Attach(r.ID, m)
+	}
+	return core, nil
+}
+
+// Readers sums the counts of all processes of Heron.
+func (k *Cluster) Readers() (sum heron.Stats) {
+	for _, n := range k.readers {
+		s := n.Stats()
+		sum.Shared += s.Shared
+		sum.Remote += s.Remote
+		sum.Lagged += s.Lagged
+		sum.DelayedBy += s.DelayedBy
+	}
+	return sum
 }
 
 // count counts the entries of a partition's own order, at one of its replicas.

@@ -14,6 +14,11 @@
 // partition, and one of them also the replica of the global partition. A step keeps a processor of the
 // server busy, and its output leaves at its end; input that arrives meanwhile is taken by the next step.
 //
+// With Memory the processes of a region have one-sided memory (package fabricsim). TRAM orders the partitions
+// of the region in it (Config.Tram), or the partitions execute commands in the way of Heron (Config.Heron,
+// package heronfs). An operation costs its initiator Memory.Op when it is posted and when its completion is
+// taken, and the target nothing but a step.
+//
 // A cut loses the frames on their way between the region and the others, and all frames that are sent until
 // the cut ends. Then the links start anew.
 package virtual

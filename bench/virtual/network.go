@@ -8,6 +8,7 @@ import (
 	"github.com/globalfs/globalfs/internal/heap"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/turn"
+	"github.com/globalfs/globalfs/pkg/fabric/fabricsim"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -28,16 +29,18 @@ const (
 type Network struct {
 	Random   *rand.Rand
 	Now      time.Duration
-	seq      uint64 // of the last event scheduled
-	queue    heap.Heap[event]
+	queue    heap.Timeline
 	machines map[multicast.ProcessID]*machine
 	ids      []multicast.ProcessID // of machines, ascending
 	cut      topology.Region       // the separated region; "": none
 	Traffic  Traffic
-	Err      error   // the first failure of a node
-	token    uint64  // of the last call
-	prices   *Prices // nil: computing takes no time
-	batch    int     // requests that a step takes at most; 0: all
+	Err      error         // the first failure of a node
+	token    uint64        // of the last call
+	prices   *Prices       // nil: computing takes no time
+	batch    int           // requests that a step takes at most; 0: all
+	inside   time.Duration // of a frame or call within a region
+	memory   *Memory       // nil: none
+	fabric   *fabricsim.Network
 }
 
 // Traffic is the traffic between processes.
@@ -48,41 +51,32 @@ type Traffic struct {
 	WideBytes  int `json:"wide_bytes"`  // of Bytes, between regions
 }
 
-// event happens at a time; events of the same time happen in the order in which they were scheduled.
-type event struct {
-	at   time.Duration
-	seq  uint64
-	what func()
-}
-
-// Before implements heap.Item.
-func (e event) Before(other event) bool {
-	return e.at < other.at || e.at == other.at && e.seq < other.seq
-}
-
-// Moved implements heap.Item.
-func (event) Moved(int) {}
-
 func newNetwork(seed uint64) *Network {
-	return &Network{Random: rand.New(rand.NewPCG(seed, 0x6361727269657273)), machines: map[multicast.ProcessID]*machine{}}
+	return &Network{
+		Random: rand.New(rand.NewPCG(seed, 0x6361727269657273)), machines: map[multicast.ProcessID]*machine{}, inside: InsideDelay,
+	}
 }
 
 // Schedule schedules f for a time that is not past.
 func (n *Network) Schedule(at time.Duration, f func()) {
-	n.seq++
-	n.queue.Push(event{at: at, seq: n.seq, what: f})
+	n.queue.Add(at, f)
 }
 
 // Run processes the events up to a time, or until done reports true.
 func (n *Network) Run(until time.Duration, done func() bool) {
 	for n.Err == nil && !done() {
-		if len(n.queue) == 0 || n.queue[0].at > until {
+		if at, ok := n.memoryNext(); ok && at <= until {
+			n.Now = at
+			n.fabric.Step()
+			continue
+		}
+		if at, ok := n.queue.Next(); !ok || at > until {
 			n.Now = until
 			return
 		}
 		e := n.queue.Pop()
-		n.Now = e.at
-		e.what()
+		n.Now = e.At
+		e.Do()
 	}
 }
 
@@ -91,11 +85,19 @@ func (n *Network) Pass(d time.Duration) { n.Run(n.Now+d, func() bool { return fa
 
 // Delay draws the time from one region to another.
 func (n *Network) Delay(a, b topology.Region) time.Duration {
-	d := InsideDelay
+	d := n.inside
 	if a != b {
 		d = topology.Delay(a, b)
 	}
 	return d + time.Duration(Jitter*n.Random.Float64()*float64(d))
+}
+
+// linkDelay draws the time of a frame from one region to another.
+func (n *Network) linkDelay(a, b topology.Region) time.Duration {
+	if n.memory == nil || !n.memory.Links || a != b {
+		return n.Delay(a, b)
+	}
+	return n.memory.LatencyMin + time.Duration(n.Random.Float64()*float64(n.memory.LatencyMax-n.memory.LatencyMin))
 }
 
 // isCut reports whether nothing passes between two regions.
@@ -174,6 +176,8 @@ type machine struct {
 	input    turn.Input                    // of the next step
 	stepping bool                          // a step is scheduled
 	wakeAt   time.Duration                 // 0: none
+	endpoint *fabricsim.Endpoint           // nil: no one-sided memory
+	touched  bool                          // the memory has changed since the last step began
 	calls    map[uint64]func(reply []byte) // unanswered calls, by token
 }
 
@@ -208,7 +212,12 @@ func (m *machine) link(to multicast.ProcessID) *link {
 
 func (m *machine) receive(f multicast.Frame) {
 	m.input.Frames = append(m.input.Frames, f)
-	m.wake()
+	if m.host == nil {
+		m.wake()
+	} else {
+		_, _, step := m.net.linkPrices()
+		m.wakeFor(step)
+	}
 }
 
 // request takes a call. A host does the work of the call before the step; one step may take several calls.
@@ -226,19 +235,28 @@ func (m *machine) request(c turn.Call) {
 
 // wake schedules a step at this time unless there is one, so that simultaneous inputs are taken together.
 func (m *machine) wake() {
+	if m.host == nil {
+		m.wakeFor(0)
+	} else {
+		m.wakeFor(m.net.prices.Wake)
+	}
+}
+
+// wakeFor is wake; a host pays a price for the step.
+func (m *machine) wakeFor(price time.Duration) {
 	if !m.stepping {
 		m.stepping = true
 		if m.host == nil {
 			m.net.Schedule(m.net.Now, m.step)
 		} else {
-			m.compete(m.net.prices.Wake)
+			m.compete(price)
 		}
 	}
 }
 
 // step takes one step. Its output leaves at once.
 func (m *machine) step() {
-	out, replies := m.turn()
+	out, replies, _ := m.turn()
 	m.leave(out, replies)
 	if len(m.input.Requests) > 0 {
 		m.wake()
@@ -252,21 +270,33 @@ func (m *machine) compete(wake time.Duration) {
 	var replies []turn.Call
 	m.host.do(work{
 		begin: func() time.Duration {
-			p := m.net.prices
-			price := wake + time.Duration(m.foreign(m.input.Frames))*p.Frame
-			out, replies = m.turn()
+			send, receive, _ := m.net.linkPrices()
+			price := wake + time.Duration(m.foreign(m.input.Frames))*receive
+			var completed int
+			out, replies, completed = m.turn()
 			m.stepping = true
-			return price + time.Duration(m.foreign(out.Frames))*p.Frame + time.Duration(len(out.Deliveries))*p.Apply
+			if ops := completed + len(out.Ops); ops > 0 {
+				price += time.Duration(ops) * m.net.memory.Op
+			}
+			return price + time.Duration(m.foreign(out.Frames))*send + time.Duration(len(out.Deliveries))*m.net.prices.Apply
 		},
 		end: func() {
 			m.stepping = false
 			m.leave(out, replies)
-			if len(m.input.Frames)+len(m.input.Requests) > 0 && !m.stepping {
+			if (m.touched || len(m.input.Frames)+len(m.input.Requests) > 0) && !m.stepping {
 				m.stepping = true
-				m.compete(0)
+				m.compete(m.next())
 			}
 		},
 	})
+}
+
+// next is the price of a step that follows another one.
+func (m *machine) next() time.Duration {
+	if m.endpoint == nil {
+		return 0
+	}
+	return m.net.memory.Step
 }
 
 // foreign counts the frames that cross a network.
@@ -279,8 +309,9 @@ func (m *machine) foreign(frames []multicast.Frame) (count int) {
 	return count
 }
 
-// turn takes the input, and returns the output of the step and the replies of its deliveries.
-func (m *machine) turn() (*turn.Output, []turn.Call) {
+// turn takes the input, and returns the output of the step, the replies of its deliveries, and the number of
+// operations on memory that have ended.
+func (m *machine) turn() (*turn.Output, []turn.Call, int) {
 	n := m.net
 	in, out := m.input, &turn.Output{}
 	m.input, m.stepping, m.wakeAt = turn.Input{}, false, 0
@@ -289,16 +320,18 @@ func (m *machine) turn() (*turn.Output, []turn.Call) {
 		in.Requests = in.Requests[:n.batch]
 	}
 	in.Now = multicast.Instant{Mono: n.Now, Wall: epoch + int64(n.Now)}
+	m.complete(&in)
 	m.node.Step(&in, out)
 	replies, err := m.node.Apply(out)
 	if err != nil {
 		n.Err = fmt.Errorf("process %d at %v: %w", m.id, n.Now, err)
 	}
-	return out, replies
+	return out, replies, len(in.Completions)
 }
 
 // leave sends the output of a step.
 func (m *machine) leave(out *turn.Output, replies []turn.Call) {
+	m.reach(out)
 	for _, f := range out.Frames {
 		m.send(f)
 	}
@@ -330,7 +363,7 @@ func (m *machine) send(f multicast.Frame) {
 		return
 	}
 	l := m.link(f.Peer)
-	l.last = max(l.last, n.Now+n.Delay(m.region, to.region))
+	l.last = max(l.last, n.Now+n.linkDelay(m.region, to.region))
 	era := l.era
 	n.Schedule(l.last, func() {
 		if l.era == era {

@@ -21,7 +21,8 @@ func (n *Network) memoryNext() (at time.Duration, ok bool) {
 		return 0, false
 	}
 	at, ok = n.memory.Next()
-	return at, ok && (len(n.queue) == 0 || at <= n.queue[0].at)
+	first, some := n.queue.Next()
+	return at, ok && (!some || at <= first)
 }
 
 // syncMemory sets the clock of the fabric.

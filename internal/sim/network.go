@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/heap"
 	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/fabric/fabricsim"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -18,8 +19,7 @@ type Network struct {
 	rng  *rand.Rand
 
 	now    time.Duration
-	seq    uint64 // of the last event scheduled
-	queue  events
+	queue  heap.Timeline
 	healed bool
 	err    error // the first one of boot
 
@@ -76,8 +76,7 @@ func (n *Network) Events() uint64 { return n.trace.events }
 
 // Schedule schedules a call of f at a time; for a time in the past, as soon as possible.
 func (n *Network) Schedule(at time.Duration, f func()) {
-	n.seq++
-	n.queue.Push(event{at: max(at, n.now), seq: n.seq, what: f})
+	n.queue.Add(max(at, n.now), f)
 }
 
 // Err is why the run has ended: a process could not start.
@@ -98,17 +97,18 @@ func (n *Network) Run(until time.Duration) bool {
 			n.memory.Step()
 			continue
 		}
-		if len(n.queue) == 0 {
+		at, ok := n.queue.Next()
+		if !ok {
 			break
 		}
-		if n.queue[0].at > until {
+		if at > until {
 			n.now = until
 			return true
 		}
 		e := n.queue.Pop()
-		n.now = e.at
+		n.now = e.At
 		n.syncMemory()
-		e.what()
+		e.Do()
 	}
 	n.now = max(n.now, until)
 	return false

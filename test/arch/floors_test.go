@@ -38,12 +38,14 @@ var floors = map[string]int{
 	"internal/meta":          1,
 	"internal/block/ring":    1,
 
+	"bench/baseline/links":  1,
 	"bench/baseline/queues": 1,
 	"bench/baseline/routes": 1,
 	"bench/baseline/paxos":  2,
 
 	"bench/baseline/...": 3,
 	"bench/direct":       1,
+	"bench/heronfs":      7,
 
 	"internal/ask":            2,
 	"internal/order":          2,

@@ -40,6 +40,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/globalfs/globalfs/bench/baseline/links"
 	"github.com/globalfs/globalfs/bench/baseline/paxos"
 	"github.com/globalfs/globalfs/bench/baseline/routes"
 	"github.com/globalfs/globalfs/internal/varint"
@@ -85,11 +86,10 @@ func (g *group) below(other *group) bool {
 
 // peer is another process, or this one.
 type peer struct {
+	links.Link
 	id    multicast.ProcessID
 	group *group
 	index int
-	up    bool   // the link has started: until then frames gather
-	frame []byte // of this step
 	high  uint64 // the highest number of its messages that this leader has taken
 }
 
@@ -148,7 +148,7 @@ func New(cfg Config) (*Core, error) {
 	if c.self == nil {
 		return nil, fmt.Errorf("byzcast: config: Self: process %d is in none of the groups", cfg.Self)
 	}
-	c.self.up = true
+	c.self.Start()
 	c.log = paxos.NewLog(c.self.index, len(c.self.group.members))
 	return c, nil
 }
@@ -241,7 +241,7 @@ func (c *Core) multicast(m *multicast.Message) {
 	c.sequence = m.ID.Seq
 	p := packet{kind: kindStart, id: m.ID, route: r.encoded, payload: m.Payload}
 	if to := r.lca.leader(); to != c.self {
-		to.frame = p.append(to.frame)
+		to.Frame = p.append(to.Frame)
 	} else {
 		c.propose(&p)
 	}
@@ -259,14 +259,14 @@ func (c *Core) seal() {
 	if instance, batch := c.log.Seal(); instance > 0 {
 		p := packet{kind: kindAccept, number: instance, payload: batch}
 		for _, q := range c.self.group.members[1:] {
-			q.frame = p.append(q.frame)
+			q.Frame = p.append(q.Frame)
 		}
 	}
 	if upTo := c.log.Tell(); upTo > 0 {
 		p := packet{kind: kindAccepted, number: upTo}
 		for _, q := range c.self.group.members {
 			if q != c.self {
-				q.frame = p.append(q.frame)
+				q.Frame = p.append(q.Frame)
 			}
 		}
 	}
@@ -290,7 +290,7 @@ func (c *Core) learn(batch []byte, out *multicast.Output) {
 		if c.leads() {
 			for _, child := range x.next {
 				to := child.leader()
-				to.frame = append(to.frame, batch[from:len(batch)-r.Len()]...)
+				to.Frame = append(to.Frame, batch[from:len(batch)-r.Len()]...)
 			}
 		}
 		if x.own {
@@ -304,20 +304,12 @@ func (c *Core) learn(batch []byte, out *multicast.Output) {
 // receive takes in a frame up to the first packet that is malformed, or the start of a link.
 func (c *Core) receive(f *multicast.Frame) {
 	q := c.peers[f.Peer]
-	if q == nil {
-		c.stats.Malformed++
-		return
-	}
-	if len(f.Data) == 0 {
-		q.up = true
-		return
-	}
-	for r := varint.NewReader(f.Data); r.Len() > 0; {
+	if q == nil || !q.Receive(f.Data, func(r *varint.Reader) bool {
 		var p packet
-		if p.read(r); r.Err() != nil || !c.handle(q, &p) {
-			c.stats.Malformed++
-			return
-		}
+		p.read(r)
+		return r.Err() == nil && c.handle(q, &p)
+	}) {
+		c.stats.Malformed++
 	}
 }
 
@@ -346,19 +338,10 @@ func (c *Core) handle(q *peer, p *packet) bool {
 	return true
 }
 
-// maxScratch is how large a frame's buffer may be to be used again.
-const maxScratch = 1 << 20
-
 // flush hands over the frames of this step. A frame for a peer waits until the link to the peer has
 // started.
 func (c *Core) flush(out *multicast.Output) {
 	for _, q := range c.order {
-		if len(q.frame) == 0 || !q.up {
-			continue
-		}
-		out.Frames = append(out.Frames, multicast.Frame{Peer: q.id, Data: slices.Clone(q.frame)})
-		if q.frame = q.frame[:0]; cap(q.frame) > maxScratch {
-			q.frame = nil
-		}
+		q.Flush(q.id, out)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/bench/baseline/links"
 	"github.com/globalfs/globalfs/bench/baseline/routes"
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/varint"
@@ -46,15 +47,11 @@ type Stats struct {
 // maxSlot keeps places in the merge within range.
 const maxSlot = maxNumber / 4
 
-// maxScratch is how large a frame's buffer may be to be used again.
-const maxScratch = 1 << 20
-
 // peer is another process, or this one.
 type peer struct {
-	id    multicast.ProcessID
-	up    bool   // the link has started: until then frames gather
-	frame []byte // of this step
-	high  uint64 // the highest number that a coordinator has ordered of it
+	links.Link
+	id   multicast.ProcessID
+	high uint64 // the highest number that a coordinator has ordered of it
 }
 
 // Core is one process. It has one owner.
@@ -107,7 +104,8 @@ func New(cfg Config) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.self.up, c.globalCoordinator = true, global[0]
+	c.self.Start()
+	c.globalCoordinator = global[0]
 	if len(cfg.Groups) > 1 {
 		c.global = newRing(globalRank, global, c.self)
 	}
@@ -211,7 +209,7 @@ func (c *Core) multicast(m *multicast.Message) {
 	if x.coordinator == c.self {
 		c.propose(c.self, &p)
 	} else {
-		x.coordinator.frame = p.append(x.coordinator.frame)
+		x.coordinator.Frame = p.append(x.coordinator.Frame)
 	}
 }
 
@@ -242,22 +240,13 @@ func (c *Core) slots(d time.Duration) uint64 {
 // receive takes in a frame up to the first packet that is malformed, or the start of a link.
 func (c *Core) receive(f *multicast.Frame) {
 	q := c.peers[f.Peer]
-	if q == nil {
-		c.stats.Malformed++
-		return
-	}
-	if len(f.Data) == 0 {
-		q.up = true
-		return
-	}
-	r := varint.NewReader(f.Data)
-	for r.Len() > 0 {
+	if q == nil || !q.Receive(f.Data, func(r *varint.Reader) bool {
 		from := len(f.Data) - r.Len()
 		var p packet
-		if p.read(r); r.Err() != nil || !c.handle(q, &p, f.Data[from:len(f.Data)-r.Len()]) {
-			c.stats.Malformed++
-			return
-		}
+		p.read(r)
+		return r.Err() == nil && c.handle(q, &p, f.Data[from:len(f.Data)-r.Len()])
+	}) {
+		c.stats.Malformed++
 	}
 }
 
@@ -278,12 +267,6 @@ func (c *Core) handle(q *peer, p *packet, encoded []byte) bool {
 // flush hands over the frames of this step. A frame for a peer waits until the link to the peer has started.
 func (c *Core) flush(out *multicast.Output) {
 	for _, q := range c.all {
-		if len(q.frame) == 0 || !q.up {
-			continue
-		}
-		out.Frames = append(out.Frames, multicast.Frame{Peer: q.id, Data: slices.Clone(q.frame)})
-		if q.frame = q.frame[:0]; cap(q.frame) > maxScratch {
-			q.frame = nil
-		}
+		q.Flush(q.id, out)
 	}
 }

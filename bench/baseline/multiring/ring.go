@@ -55,7 +55,7 @@ func (r *ring) take(slots uint64, packet []byte) {
 		r.decided = r.accepted
 	}
 	if r.index+1 < r.members {
-		r.next.frame = append(r.next.frame, packet...)
+		r.next.Frame = append(r.next.Frame, packet...)
 	}
 }
 
@@ -66,7 +66,7 @@ func (r *ring) pass() {
 	}
 	r.said = r.decided
 	p := packet{kind: kindDecided, rank: r.rank, slot: r.decided}
-	r.next.frame = p.append(r.next.frame)
+	r.next.Frame = p.append(r.next.Frame)
 }
 
 // ringOf gives the ring of this process that a packet is about, if it came along it.

@@ -89,13 +89,13 @@ func (c *Member) tell(now time.Duration) {
 		if !q.owed {
 			continue
 		}
-		if len(q.frame) == 0 && !due {
+		if len(q.Frame) == 0 && !due {
 			left = true
 			continue
 		}
 		q.owed = false
 		p := c.owedTo(q)
-		q.frame = p.append(q.frame)
+		q.Frame = p.append(q.Frame)
 	}
 	switch {
 	case !left:

@@ -2,9 +2,9 @@ package paxos
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/bench/baseline/links"
 	"github.com/globalfs/globalfs/bench/baseline/queues"
 	"github.com/globalfs/globalfs/bench/baseline/routes"
 	"github.com/globalfs/globalfs/internal/heap"
@@ -52,11 +52,10 @@ func (g *Group) leader() *peer { return g.members[0] }
 
 // peer is another process, or this one.
 type peer struct {
+	links.Link
 	id        multicast.ProcessID
 	group     *Group
 	index     int                 // among the members
-	up        bool                // the link has started: until then frames gather
-	frame     []byte              // of this step
 	high      uint64              // I3: of its messages
 	messages  map[uint64]*Message // of this sender, by number: those that are kept
 	delivered multicast.Position
@@ -175,21 +174,12 @@ func (c *Member) Step(in *multicast.Input, out *multicast.Output) {
 // receive takes in a frame up to the first packet that is malformed, or the start of a link.
 func (c *Member) receive(f *multicast.Frame) {
 	q := c.peers[f.Peer]
-	if q == nil {
-		c.stats.Malformed++
-		return
-	}
-	if len(f.Data) == 0 {
-		q.up = true
-		return
-	}
-	r := varint.NewReader(f.Data)
-	for r.Len() > 0 {
+	if q == nil || !q.Receive(f.Data, func(r *varint.Reader) bool {
 		var p packet
-		if p.read(r); r.Err() != nil || !c.handle(q, &p) {
-			c.stats.Malformed++
-			return
-		}
+		p.read(r)
+		return r.Err() == nil && c.handle(q, &p)
+	}) {
+		c.stats.Malformed++
 	}
 }
 
@@ -215,15 +205,6 @@ func (c *Member) handle(q *peer, p *packet) bool {
 // flush hands over the frames of this step. A frame for a peer waits until the link to the peer has started.
 func (c *Member) flush() {
 	for _, q := range c.order {
-		if len(q.frame) == 0 || !q.up {
-			continue
-		}
-		c.out.Frames = append(c.out.Frames, multicast.Frame{Peer: q.id, Data: slices.Clone(q.frame)})
-		if q.frame = q.frame[:0]; cap(q.frame) > maxScratch {
-			q.frame = nil
-		}
+		q.Flush(q.id, c.out)
 	}
 }
-
-// maxScratch is how large a frame's buffer may be to be used again.
-const maxScratch = 1 << 20

@@ -20,7 +20,7 @@ func (c *Member) multicast(m *multicast.Message) {
 	for _, g := range to.groups {
 		for _, q := range g.members {
 			if q != c.self {
-				q.frame = p.append(q.frame)
+				q.Frame = p.append(q.Frame)
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func (c *Member) seal() bool {
 	}
 	p := packet{kind: kindAccept, number: instance, payload: batch}
 	for _, q := range c.own.members[1:] {
-		q.frame = p.append(q.frame)
+		q.Frame = p.append(q.Frame)
 	}
 	return true
 }
@@ -142,7 +142,7 @@ func (c *Member) sayAccepted() {
 	p := packet{kind: kindAccepted, number: upTo}
 	for _, q := range c.own.members {
 		if q != c.self {
-			q.frame = p.append(q.frame)
+			q.Frame = p.append(q.Frame)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func (c *Member) TellLeaders(kind Kind, m *Message, ts multicast.Timestamp) {
 	for _, g := range m.route.groups {
 		if g != c.own {
 			q := g.leader()
-			q.frame = p.append(q.frame)
+			q.Frame = p.append(q.Frame)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func (c *Member) TellCounterparts(kind Kind, m *Message, ts multicast.Timestamp)
 	for _, g := range m.route.groups {
 		if g != c.own && c.self.index < len(g.members) {
 			q := g.members[c.self.index]
-			q.frame = p.append(q.frame)
+			q.Frame = p.append(q.Frame)
 		}
 	}
 }
@@ -207,7 +207,7 @@ func (c *Member) TellAll(kind Kind, m *Message, ts multicast.Timestamp) {
 			continue
 		}
 		for _, q := range g.members {
-			q.frame = p.append(q.frame)
+			q.Frame = p.append(q.Frame)
 		}
 	}
 }

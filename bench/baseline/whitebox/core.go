@@ -2,9 +2,9 @@ package whitebox
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/bench/baseline/links"
 	"github.com/globalfs/globalfs/bench/baseline/queues"
 	"github.com/globalfs/globalfs/bench/baseline/routes"
 	"github.com/globalfs/globalfs/internal/heap"
@@ -30,9 +30,6 @@ type Stats struct {
 // tellAfter is how long news of deliveries waits for a frame to ride on.
 const tellAfter = 100 * time.Millisecond
 
-// maxScratch is how large a frame's buffer may be to be used again.
-const maxScratch = 1 << 20
-
 // group is a group as this process sees it.
 type group struct {
 	members   []*peer
@@ -43,11 +40,10 @@ type group struct {
 
 // peer is another process, or this one.
 type peer struct {
+	links.Link
 	id        multicast.ProcessID
 	group     *group
 	bit       uint64 // in the votes of its group
-	up        bool   // the link has started: until then frames gather
-	frame     []byte // of this step
 	high      uint64 // I3: of its messages
 	delivered multicast.Position
 	owed      bool // the peer is to be told how far we are
@@ -96,7 +92,8 @@ func New(cfg Config) (*Core, error) {
 	if c.self = c.peers[cfg.Self]; c.self == nil {
 		return nil, fmt.Errorf("whitebox: Self: process %d is in none of the groups", cfg.Self)
 	}
-	c.own, c.self.up = c.self.group, true
+	c.own = c.self.group
+	c.self.Start()
 	c.leads = c.own.leader == c.self
 	return c, nil
 }
@@ -152,21 +149,12 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 // receive takes in a frame up to the first packet that is malformed, or the start of a link.
 func (c *Core) receive(f *multicast.Frame) {
 	q := c.peers[f.Peer]
-	if q == nil {
-		c.stats.Malformed++
-		return
-	}
-	if len(f.Data) == 0 {
-		q.up = true
-		return
-	}
-	r := varint.NewReader(f.Data)
-	for r.Len() > 0 {
+	if q == nil || !q.Receive(f.Data, func(r *varint.Reader) bool {
 		var p packet
-		if p.read(r); r.Err() != nil || !c.handle(q, &p) {
-			c.stats.Malformed++
-			return
-		}
+		p.read(r)
+		return r.Err() == nil && c.handle(q, &p)
+	}) {
+		c.stats.Malformed++
 	}
 }
 
@@ -191,13 +179,7 @@ func (c *Core) handle(q *peer, p *packet) bool {
 // flush hands over the frames of this step. A frame for a peer waits until the link to the peer has started.
 func (c *Core) flush() {
 	for _, q := range c.order {
-		if len(q.frame) == 0 || !q.up {
-			continue
-		}
-		c.out.Frames = append(c.out.Frames, multicast.Frame{Peer: q.id, Data: slices.Clone(q.frame)})
-		if q.frame = q.frame[:0]; cap(q.frame) > maxScratch {
-			q.frame = nil
-		}
+		q.Flush(q.id, c.out)
 	}
 }
 

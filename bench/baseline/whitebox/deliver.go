@@ -9,7 +9,7 @@ func (c *Core) deliverCommitted() {
 		p := packet{kind: kindDeliver, id: m.ID, ts: m.final}
 		for _, q := range c.own.members {
 			if q != c.self {
-				q.frame = p.append(q.frame)
+				q.Frame = p.append(q.Frame)
 			}
 		}
 		c.delivered(m)

@@ -84,15 +84,15 @@ func (c *Core) tell(now time.Duration) {
 		if !q.owed {
 			continue
 		}
-		if len(q.frame) == 0 && !due {
+		if len(q.Frame) == 0 && !due {
 			left = true
 			continue
 		}
 		q.owed = false
 		if q == q.group.leader {
-			q.frame = delivered(kindDelivered, c.self.delivered).append(q.frame)
+			q.Frame = delivered(kindDelivered, c.self.delivered).append(q.Frame)
 		} else {
-			q.frame = delivered(kindForget, c.told).append(q.frame)
+			q.Frame = delivered(kindForget, c.told).append(q.Frame)
 		}
 	}
 	switch {

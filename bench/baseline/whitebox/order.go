@@ -67,7 +67,7 @@ func (c *Core) send(q *peer, p *packet) {
 		}
 		return
 	}
-	q.frame = p.append(q.frame)
+	q.Frame = p.append(q.Frame)
 }
 
 // start is the second step, at a leader: MULTICAST of m came from its sender.
@@ -87,7 +87,7 @@ func (c *Core) start(q *peer, p *packet) bool {
 	for _, g := range m.route.groups {
 		for _, q := range g.members {
 			if q != c.self {
-				q.frame = accept.append(q.frame)
+				q.Frame = accept.append(q.Frame)
 			}
 		}
 	}
@@ -169,7 +169,7 @@ func (c *Core) vote(m *message, index int, local multicast.Timestamp) {
 	ack := packet{kind: kindAck, id: m.ID}
 	for _, g := range m.route.groups {
 		if g.leader != c.self {
-			g.leader.frame = ack.append(g.leader.frame)
+			g.leader.Frame = ack.append(g.leader.Frame)
 		}
 	}
 	if c.leads {

@@ -101,7 +101,7 @@ func (e *Endpoint) Poll(into *fabric.Events) {
 func (e *Endpoint) Wait(atMost time.Duration) {
 	until := e.net.now + atMost
 	for !e.changed && !e.events.Any() {
-		if len(e.net.events) == 0 || e.net.events[0].at > until {
+		if at, ok := e.net.Next(); !ok || at > until {
 			e.net.now = until
 			break
 		}

@@ -49,8 +49,7 @@ type Network struct {
 	cfg    Config
 	rng    *rand.Rand
 	now    time.Duration
-	seq    uint64
-	events heap.Heap[event]
+	events heap.Timeline
 	nodes  map[fabric.NodeID]*Endpoint
 	cuts   map[link]bool
 	posted uint64
@@ -65,21 +64,6 @@ type Stats struct {
 }
 
 type link struct{ from, to fabric.NodeID }
-
-// event is something that happens at a time; those of the same time happen as they were scheduled.
-type event struct {
-	at   time.Duration
-	seq  uint64
-	what func()
-}
-
-// Before implements heap.Item.
-func (e event) Before(other event) bool {
-	return e.at < other.at || e.at == other.at && e.seq < other.seq
-}
-
-// Moved implements heap.Item.
-func (event) Moved(int) {}
 
 // New makes a network without nodes.
 func New(cfg Config) *Network {
@@ -97,32 +81,28 @@ func (n *Network) Stats() Stats { return n.stats }
 
 // Schedule has a function called at a time that is not past.
 func (n *Network) Schedule(at time.Duration, what func()) {
-	n.seq++
-	n.events.Push(event{at: max(at, n.now), seq: n.seq, what: what})
+	n.events.Add(max(at, n.now), what)
 }
 
 // Next is the time of the next thing that will happen; false: nothing will.
 func (n *Network) Next() (at time.Duration, ok bool) {
-	if len(n.events) == 0 {
-		return 0, false
-	}
-	return n.events[0].at, true
+	return n.events.Next()
 }
 
 // Step lets the next thing happen. It returns false if nothing will.
 func (n *Network) Step() bool {
-	if len(n.events) == 0 {
+	if _, ok := n.events.Next(); !ok {
 		return false
 	}
 	e := n.events.Pop()
-	n.now = e.at
-	e.what()
+	n.now = e.At
+	e.Do()
 	return true
 }
 
 // Run lets everything happen up to a time.
 func (n *Network) Run(until time.Duration) {
-	for len(n.events) > 0 && n.events[0].at <= until {
+	for at, ok := n.Next(); ok && at <= until; at, ok = n.Next() {
 		n.Step()
 	}
 	n.now = max(n.now, until)
