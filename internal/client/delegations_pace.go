@@ -14,8 +14,8 @@ const (
 	batchDelay    = 5 * time.Millisecond
 	maxBatchDelay = 20 * time.Millisecond
 	fewOps        = 2
-	// shareDelay is the time for which callers that wait share the next batch while one is under way: the next
-	// one is sent when that has landed, and shareDelay after it was sent at the latest.
+	// shareDelay is the time for which callers that wait share the next batch while one is under way: it is
+	// sent when that one has landed, and shareDelay after that one was sent at the latest.
 	shareDelay = 5 * time.Millisecond
 	// countEvery is the number of operations after which is looked whether they are enough for a batch.
 	countEvery = 32

@@ -211,8 +211,8 @@ func (n *Node) store(ctx context.Context, b *block.Block) error {
 	return n.take(ctx, *b)
 }
 
-// wakeForStray begins a round if this server is no keeper of a block that it gets: a keeper could not take the
-// block, which is handed back as soon as the keeper can.
+// wakeForStray begins a round if this server is no keeper of a block that it gets: a keeper could not take
+// the block, which is handed back as soon as the keeper can.
 func (n *Node) wakeForStray(b *block.Block) {
 	if !slices.Contains(n.view.Load().keepers(b.ID, n.down()), n.config.Self) {
 		n.wakeUp()

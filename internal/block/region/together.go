@@ -13,9 +13,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Several small blocks in one request: it costs a server about as much as one block. The request succeeds only
-// if each server in it has stored all of its blocks. Otherwise the blocks are put one by one, and put finds
-// other servers for those that fail.
+// Several small blocks in one request cost a server about as much as one block. The request succeeds only if
+// each server has stored all blocks that it should keep. Otherwise the blocks are put one by one, and put
+// finds other servers for those that fail.
 
 // apart is the time for which blocks are put one by one after a server that knows no requests with several.
 const apart = time.Minute
