@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -214,8 +215,10 @@ func (w *waitingBlocks) store(life context.Context) {
 			w.collect(life, wait)
 		case len(some) == 0:
 			return
-		case len(some) == 1 || !w.storeAll(life, some):
+		case len(some) == 1:
 			w.storeEach(life, some)
+		default:
+			w.storeAll(life, some)
 		}
 	}
 }
@@ -232,32 +235,35 @@ func (w *waitingBlocks) collect(life context.Context, wait time.Duration) {
 	}
 }
 
-// storeAll stores blocks with one put, and reports whether it has.
-func (w *waitingBlocks) storeAll(life context.Context, some []*waitingBlock) bool {
+// storeAll stores blocks with one put, or else one by one: after a failure within the time of one operation.
+func (w *waitingBlocks) storeAll(life context.Context, some []*waitingBlock) {
 	blocks := make([]block.Block, len(some))
 	for i, b := range some {
 		blocks[i] = b.Block
 	}
 	ctx, cancel := w.d.router.Operation(life)
 	defer cancel()
-	if w.putAll(ctx, blocks) != nil {
-		return false
+	switch err := w.putAll(ctx, blocks); {
+	case err == nil:
+		w.stored(nil, some...)
+	case errors.Is(err, errors.ErrUnsupported):
+		w.storeEach(life, some)
+	default:
+		w.storeEach(ctx, some)
 	}
-	w.stored(nil, some...)
-	return true
 }
 
-// storeEach stores blocks with one put each.
-func (w *waitingBlocks) storeEach(life context.Context, some []*waitingBlock) {
+// storeEach stores blocks with one put each. The context is that of the client, or of an operation.
+func (w *waitingBlocks) storeEach(ctx context.Context, some []*waitingBlock) {
 	var each sync.WaitGroup
 	for _, b := range some {
 		w.alone <- struct{}{}
 		each.Go(func() {
 			defer func() { <-w.alone }()
-			ctx, cancel := w.d.router.Operation(life)
+			within, cancel := w.d.router.Operation(ctx)
 			defer cancel()
-			if err := w.put(ctx, b.Block); err == nil || life.Err() == nil { // else the journal has it, or the log is lost
-				w.stored(err, b)
+			if err := w.put(within, b.Block); err == nil || !errors.Is(ctx.Err(), context.Canceled) {
+				w.stored(err, b) // otherwise the client ends: the journal has it, or the log is lost
 			}
 		})
 	}

@@ -261,3 +261,24 @@ func TestOneOfSeveralBlocksCannotBeStored(t *testing.T) {
 		n.Check(t)
 	})
 }
+
+// While the storage is silent, several blocks are lost after the timeout of the client, as one block is.
+func TestSeveralBlocksAtASilentStorage(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		cfg := n.Config(west)
+		cfg.Delegate, cfg.CacheNames, cfg.Timeout = true, true, 10*time.Second
+		c, err := client.New(cfg)
+		require.NoError(t, err)
+		defer c.Close()
+		dir := makeDir(t, c, posix.Root, "d")
+		n.Blocks.Hang(true)
+		for _, name := range []string{"a", "b", "c"} {
+			fill(t, c, dir.Ino, name)
+		}
+		time.Sleep(cfg.Timeout - time.Second) // fake time
+		require.Zero(t, c.Holding().Lost)
+		time.Sleep(2 * time.Second) // fake time
+		require.EqualValues(t, 3, c.Holding().Lost)
+		n.Blocks.Hang(false)
+	})
+}
