@@ -38,6 +38,15 @@ type protections struct {
 	dirs map[posix.Ino]protection
 }
 
+// until returns the end of the protection of a directory; 0: it has none. A protection that begins after now
+// is of a replica with another clock, and does not count: it could last for as long as the clocks differ.
+func (p *protections) until(dir posix.Ino, now posix.Time) posix.Time {
+	if x := p.dirs[dir]; x.since <= now {
+		return x.until
+	}
+	return 0
+}
+
 // recalled notes that a directory was recalled.
 func (p *protections) recalled(dir posix.Ino, now posix.Time) {
 	p.set(dir, protection{now, now + protectFor})

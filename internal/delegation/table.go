@@ -185,7 +185,7 @@ func (t *Table) IsIdle() bool { return len(t.dirs) == 0 && len(t.cooling.dirs) =
 // wait. The directories of these grants are recalled from now on. session 0 is one of a bound client: it
 // recalls nothing while one of these directories is protected.
 func (t *Table) Recall(touched []meta.Object, session uint64, now posix.Time) (met bool) {
-	if session == 0 && now < t.ProtectedUntil(touched) {
+	if session == 0 && now < t.ProtectedUntil(touched, now) {
 		return true
 	}
 	for _, o := range touched {
@@ -209,11 +209,11 @@ func (t *Table) Recall(touched []meta.Object, session uint64, now posix.Time) (m
 }
 
 // ProtectedUntil returns the time until which Recall for a bound client recalls none of some objects, because
-// one is protected and not recalled; 0: it recalls them.
-func (t *Table) ProtectedUntil(touched []meta.Object) (until posix.Time) {
+// one is protected and not recalled; it is not after now if Recall recalls them.
+func (t *Table) ProtectedUntil(touched []meta.Object, now posix.Time) (until posix.Time) {
 	for _, o := range touched {
 		if g := t.covering(o); g != nil && !g.recalled {
-			until = max(until, t.protections.dirs[g.dir].until)
+			until = max(until, t.protections.until(g.dir, now))
 		}
 	}
 	return until

@@ -288,7 +288,7 @@ func TestProtectedDirectories(t *testing.T) {
 	}
 	recalls := func() bool {
 		require.True(t, w.Recall(touched, 0, now), "it waits")
-		require.Equal(t, len(w.Recalled(0)) == 0, now < w.ProtectedUntil(touched))
+		require.Equal(t, len(w.Recalled(0)) == 0, now < w.ProtectedUntil(touched, now))
 		return len(w.Recalled(0)) > 0
 	}
 	require.True(t, recalls())
@@ -310,6 +310,9 @@ func TestProtectedDirectories(t *testing.T) {
 	require.True(t, recalls(), "the holder did not miss it")
 	w.Revoke(holder, dir)
 	require.False(t, w.Recall(touched, 0, now), "it is free")
+	regain()
+	now -= 1800 * second
+	require.True(t, recalls(), "the clocks differ")
 	regain()
 	require.False(t, recalls())
 	require.True(t, w.Recall(touched, holder+1, now))

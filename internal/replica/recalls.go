@@ -64,7 +64,8 @@ func (d *delegations) mayRecall(touched []meta.Object, from *ask.Client) bool {
 // awaitProtection reports whether one of some objects is protected from recalls by bound clients. Then the
 // replica wakes at the end of that.
 func (d *delegations) awaitProtection(touched []meta.Object) bool {
-	left := d.ProtectedUntil(touched) - posix.Time(d.now.Wall)
+	now := posix.Time(d.now.Wall)
+	left := d.ProtectedUntil(touched, now) - now
 	if left <= 0 {
 		return false
 	}
