@@ -47,9 +47,9 @@ func (c *Client) Bounds() *posix.Authority {
 	return c.Authority
 }
 
-// GivesWay reports whether c has to give way to others on a busy server: its certificate is narrower than all
-// users and groups but root's. A client for all of them is one of the usual mounts, and does not.
-func (c *Client) GivesWay() bool { return c != nil && c.Authority.IsNarrow() }
+// IsNarrow reports whether the certificate of c is narrower than all users and groups but root's. A client
+// for all of them is one of the usual mounts.
+func (c *Client) IsNarrow() bool { return c != nil && c.Authority.IsNarrow() }
 
 // Owner returns the name to which the sessions of c belong; the empty name if c is nil.
 func (c *Client) Owner() string {

@@ -136,13 +136,21 @@ func (h *logHolding) carry(ctx context.Context, memory, state []byte, logger *sl
 // carryCache is the size of the cache for blocks of a log holder, which reads none.
 const carryCache = 1 << 20
 
-// drain returns when all changes that c has restored are ordered, or lost. It closes c.
+// drain returns when all changes that c has restored are ordered, or lost, and the directories are returned.
+// It closes c.
 func drain(ctx context.Context, a *daemon.Access, c *attach.Client) error {
 	var follows sync.WaitGroup
 	following, stop := context.WithCancel(ctx)
 	follows.Go(func() { a.Follow(following, c) })
 	err := c.Drain(ctx)
 	lost := c.Holding().Lost
+	if err == nil {
+		returning, cancel := context.WithTimeout(ctx, serve.GiveBackWithin)
+		if unknown := c.GiveBack(returning); unknown != nil && lost == 0 {
+			err = fmt.Errorf("%w: %w", serve.ErrNotReturned, unknown)
+		}
+		cancel()
+	}
 	c.Finish()
 	stop()
 	follows.Wait()

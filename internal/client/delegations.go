@@ -57,6 +57,8 @@ type delegations struct {
 	logs    map[uint16]*logOf // GUARDED_BY mu; by partition
 	last    map[uint64]uint64 // GUARDED_BY mu; the number of the last log, by session
 	later   time.Time         // GUARDED_BY mu; no directory is asked for before
+	// freeing has the last return of the directories of a lost log, by partition.
+	freeing map[uint16]*freeing // GUARDED_BY mu
 }
 
 // Holding counts the directories that a client holds exclusively, and the changes in its logs.
@@ -125,7 +127,7 @@ func newDelegations(cfg *Config, r *route.Router, l *losses, notice func(kind, t
 	}
 	d := &delegations{
 		router: r, cfg: cfg, notice: notice, losses: l, gate: newGate(), wishes: newWishes(), asking: make(chan struct{}, 1),
-		journal: cfg.Journal.Journal, logs: map[uint16]*logOf{}, last: map[uint64]uint64{},
+		journal: cfg.Journal.Journal, logs: map[uint16]*logOf{}, last: map[uint64]uint64{}, freeing: map[uint16]*freeing{},
 	}
 	d.waiting = newWaitingBlocks(d)
 	return d

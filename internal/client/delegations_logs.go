@@ -209,9 +209,15 @@ func (d *delegations) free(l *logOf) {
 	x := delegate.Beginning(d.last[session])
 	id := journal.ID{Partition: l.id, Session: session, Number: x.Log}
 	d.journal.Begin(id) // if this process dies, the next one does this again
+	f := &freeing{done: make(chan struct{})}
+	d.freeing[l.id] = f
 	d.router.Go(func(life context.Context) {
+		defer close(f.done)
 		c := meta.Command{Op: meta.OpBatch, Data: x.Append(nil)}
 		_, err := d.router.Update(life, &c, route.Partition(l.id).Under(session))
+		if f.err = err; errors.Is(err, posix.EREMOTE) {
+			f.err = nil // the session is over, with all its grants
+		}
 		if err != nil && life.Err() == nil {
 			d.notice("free", "directories that this mount has held cannot be returned: their partition ends that when another mount needs them", "partition", l.id, "error", err)
 		}
@@ -221,6 +227,22 @@ func (d *delegations) free(l *logOf) {
 			d.journal.End(id)
 		}
 	})
+}
+
+// freeing is the return of the directories of a lost log.
+type freeing struct {
+	done chan struct{} // closed when the outcome is known
+	err  error         // then; nil: they are returned
+}
+
+// wait returns when the outcome is known.
+func (f *freeing) wait(ctx context.Context) error {
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // end removes a log. The caller holds mu.

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/meta"
@@ -153,9 +155,10 @@ func (d *delegations) noteReleased(l *logOf) {
 	}
 }
 
-// giveBackAll returns all directories, and drains the logs.
+// giveBackAll returns all directories, and drains the logs. It returns when the directories of lost logs and
+// of a dead process are returned, too.
 func (d *delegations) giveBackAll(ctx context.Context) error {
-	if d.isIdle() {
+	if d == nil {
 		return nil
 	}
 	if err := d.beginAsking(ctx); err != nil {
@@ -167,5 +170,18 @@ func (d *delegations) giveBackAll(ctx context.Context) error {
 		d.giveBack(l, l.log.Dirs())
 	}
 	d.mu.Unlock()
-	return d.drain(ctx, false)
+	if err := d.drain(ctx, false); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	lost := slices.Collect(maps.Values(d.freeing))
+	d.mu.Unlock()
+	ctx, cancel := d.router.Operation(ctx)
+	defer cancel()
+	for _, f := range lost {
+		if err := f.wait(ctx); err != nil {
+			return d.router.Outcome(err)
+		}
+	}
+	return nil
 }

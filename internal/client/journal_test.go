@@ -220,6 +220,31 @@ func TestDeadClientThatHasAsked(t *testing.T) {
 	})
 }
 
+// The servers are silent when a client has died that has nothing to order. The next one knows when they have
+// taken back the directories, and says so no earlier.
+func TestDirectoriesOfADeadClientAreKnownToBeReturned(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c, other := live(t, n, make([]byte, journal.Size), nil), n.Client(t, east)
+		dir := makeDir(t, c.Client, posix.Root, "d")
+		create(t, c.Client, dir.Ino, "f")
+		holds(t, c.Client, 1)
+		require.NoError(t, c.Persist(t.Context(), dir.Ino))
+		other.Observe(c.Proofs())
+		n.Fail(clienttest.Silent, n.Processes(0, west)...)
+		next := c.die(t, n)
+		require.Zero(t, next.Holding().Restored)
+		soon, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		require.Error(t, next.GiveBack(soon))
+		time.AfterFunc(3*time.Second, func() { n.Fail(clienttest.None, n.Processes(0, west)...) })
+		require.NoError(t, next.GiveBack(t.Context()))
+		began := time.Now()
+		create(t, other, dir.Ino, "foreign")
+		require.Less(t, time.Since(began), time.Second)
+		n.Check(t)
+	})
+}
+
 // The kernel sends requests again that a dead process has not answered: the operation is not done twice.
 func TestRequestOfADeadClient(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {

@@ -77,7 +77,8 @@ func (c *Persister) Outlived() bool {
 	return d != nil && d.journal != nil
 }
 
-// GiveBack is Drain, and the client then holds no directory.
+// GiveBack is Drain, and the servers know then that the client, and a process that it continues, hold no
+// directory.
 func (c *Persister) GiveBack(ctx context.Context) error {
 	return c.outcome(c.router.delegations.giveBackAll(ctx))
 }

@@ -41,7 +41,11 @@ func (t *Table) Answer(m *meta.Machine, session uint64, a *Ask, now posix.Time) 
 	if !ok || a.Ctime != 0 && a.Ctime != attr.Ctime || t.cooling.isHot(a.Dir, now) {
 		return false
 	}
-	return t.Adopt(session, a.Dir, files)
+	held := t.Adopt(session, a.Dir, files)
+	if held {
+		t.protections.held(a.Dir, now)
+	}
+	return held
 }
 
 // IsOf reports whether a file has lived in an existing directory when that was given to a session that still

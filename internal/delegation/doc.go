@@ -29,7 +29,8 @@
 //	OpDelegate makes the directory               held
 //	a batch makes the directory in a held one    held
 //	OpDelegate asks for a free one that exists   held, if it is not hot, and no undecided command is about it
-//	an update that is not of a batch touches     the update waits; held becomes recalled
+//	an update that is not of a batch touches     the update waits; held becomes recalled, unless the directory
+//	                                             is protected from the client (protection.go)
 //	a batch returns the directory                free
 //	a batch removes the directory                free
 //	the session ends                             free, all of the session
@@ -79,4 +80,5 @@
 //	                 newest request for an existing directory
 //	0x4c directory   of one that existed: its files
 //	0x4d directory   of one that is or was hot: until when, the pause, the last session that has changed it
+//	0x4e directory   of one that was recalled for a bound client: when, and until when it is protected
 package delegation

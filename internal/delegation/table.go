@@ -24,6 +24,8 @@ const (
 	logPrefix   = byte(0x4b)
 	filesPrefix = byte(0x4c)
 	heatPrefix  = byte(0x4d)
+
+	protectionPrefix = byte(0x4e)
 )
 
 // grant is a directory that a session holds.
@@ -63,9 +65,10 @@ type Table struct {
 	files  map[posix.Ino]*grant // by file that lived in an existing directory
 	logs   map[uint64]*log      // by session
 	recall map[posix.Ino]*grant // the recalled ones
-	ended  bool                 // a grant has ended since the last TakeEnded
+	ended  []posix.Ino          // directories with grants that have ended since the last TakeEnded
 
-	cooling cooling
+	cooling     cooling
+	protections protections
 
 	unsavedGrants []*grant // those that are dirty, and some that have ended
 	unsavedLogs   []*log
@@ -79,6 +82,9 @@ func Load(keys meta.Keys) (*Table, error) {
 	}
 	var err error
 	if t.cooling, err = loadCooling(keys); err != nil {
+		return nil, err
+	}
+	if t.protections, err = loadProtections(keys); err != nil {
 		return nil, err
 	}
 	for key, value := range keys.Scan([]byte{logPrefix}, []byte{logPrefix + 1}) {
@@ -106,7 +112,7 @@ func Load(keys meta.Keys) (*Table, error) {
 
 // Clear removes all grants and logs from keys: no session is open any more.
 func Clear(keys meta.Keys) {
-	for key := range keys.Scan([]byte{grantPrefix}, []byte{heatPrefix + 1}) {
+	for key := range keys.Scan([]byte{grantPrefix}, []byte{protectionPrefix + 1}) {
 		keys.Delete(key)
 	}
 }
@@ -144,7 +150,7 @@ func (t *Table) end(g *grant) {
 		t.keys.Delete(key(filesPrefix, uint64(g.dir)))
 	}
 	t.keys.Delete(key(grantPrefix, uint64(g.dir)))
-	g.dirty, t.ended = false, true
+	g.dirty, t.ended = false, append(t.ended, g.dir)
 }
 
 // covering returns the grant that covers an object; nil: the object is free.
@@ -176,8 +182,12 @@ func (t *Table) CoversAll(session uint64, all []meta.Object) bool {
 func (t *Table) IsIdle() bool { return len(t.dirs) == 0 && len(t.cooling.dirs) == 0 }
 
 // Recall reports whether an update of a session that is not of a batch touches a covered object: then it must
-// wait. The directories of these grants are recalled from now on. session 0 is one of a bound client.
+// wait. The directories of these grants are recalled from now on. session 0 is one of a bound client: it
+// recalls nothing while one of these directories is protected.
 func (t *Table) Recall(touched []meta.Object, session uint64, now posix.Time) (met bool) {
+	if session == 0 && now < t.ProtectedUntil(touched, now) {
+		return true
+	}
 	for _, o := range touched {
 		g := t.covering(o)
 		met = met || g != nil
@@ -187,13 +197,26 @@ func (t *Table) Recall(touched []meta.Object, session uint64, now posix.Time) (m
 		case g != nil && !g.recalled:
 			g.recalled, t.recall[g.dir] = true, g
 			t.mark(g)
-			if session != 0 {
+			if session == 0 {
+				t.protections.recalled(g.dir, now)
+			} else {
 				t.cooling.recalled(g.dir, session, now)
 			}
 		}
 	}
 	t.Save()
 	return met
+}
+
+// ProtectedUntil returns the time until which Recall for a bound client recalls none of some objects, because
+// one is protected and not recalled; it is not after now if Recall recalls them.
+func (t *Table) ProtectedUntil(touched []meta.Object, now posix.Time) (until posix.Time) {
+	for _, o := range touched {
+		if g := t.covering(o); g != nil && !g.recalled {
+			until = max(until, t.protections.until(g.dir, now))
+		}
+	}
+	return until
 }
 
 // Awaits reports whether an update must wait, and Recall would change nothing.
@@ -269,10 +292,10 @@ func (t *Table) Holder(dir posix.Ino) uint64 {
 // Len returns the number of grants.
 func (t *Table) Len() int { return len(t.dirs) }
 
-// TakeEnded reports whether a grant has ended since its last call.
-func (t *Table) TakeEnded() bool {
+// TakeEnded returns the directories with grants that have ended since its last call.
+func (t *Table) TakeEnded() []posix.Ino {
 	ended := t.ended
-	t.ended = false
+	t.ended = nil
 	return ended
 }
 

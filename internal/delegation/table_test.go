@@ -2,6 +2,7 @@ package delegation
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -101,8 +102,8 @@ func TestNothingAfterTheEndOfAGrant(t *testing.T) {
 	w.Revoke(holder+1, dir)
 	require.Equal(t, holder, w.Holder(dir), "another session does not have it")
 	w.Revoke(holder, dir)
-	require.True(t, w.TakeEnded())
-	require.False(t, w.TakeEnded())
+	require.Len(t, w.TakeEnded(), 1)
+	require.Empty(t, w.TakeEnded())
 	require.Equal(t, Done{Next: 1, Stopped: true}, w.run(1, op))
 	other := w.mkdir("e")
 	w.alsoAfterReload(func() {
@@ -272,4 +273,61 @@ func FuzzDecodeBatch(f *testing.F) {
 			require.Equal(t, x.Append(nil), again.Append(nil))
 		}
 	})
+}
+
+// A bound client does not recall a protected directory, and waits for it. Another client recalls it.
+func TestProtectedDirectories(t *testing.T) {
+	const second = posix.Time(time.Second)
+	w := newWorld(t)
+	dir := w.mkdir("d")
+	touched, now := []meta.Object{{Ino: dir, IsDir: true}, {Ino: dir + 1<<20}}, posix.Time(1000e9)
+	regain := func() {
+		w.Revoke(holder, dir)
+		l := w.logs[holder]
+		require.True(t, w.Answer(w.m, holder, &Ask{Dir: dir, Log: l.number, Number: l.lastRequest + 1}, now))
+	}
+	recalls := func() bool {
+		require.True(t, w.Recall(touched, 0, now), "it waits")
+		require.Equal(t, len(w.Recalled(0)) == 0, now < w.ProtectedUntil(touched, now))
+		return len(w.Recalled(0)) > 0
+	}
+	require.True(t, recalls())
+	now += second / 100
+	regain()
+	require.False(t, recalls(), "after a second")
+	now += second - second/100 - 1
+	w.alsoAfterReload(func() { require.False(t, recalls()) })
+	now++
+	require.True(t, recalls())
+	now += second / 4
+	regain()
+	now += awayShare*second/4 - second/4 - 1
+	require.False(t, recalls(), "it was away for long")
+	now++
+	require.True(t, recalls())
+	now += 3600 * second
+	regain()
+	require.True(t, recalls(), "the holder did not miss it")
+	w.Revoke(holder, dir)
+	require.False(t, w.Recall(touched, 0, now), "it is free")
+	regain()
+	now -= 1800 * second
+	require.True(t, recalls(), "the clocks differ")
+	regain()
+	require.False(t, recalls())
+	require.True(t, w.Recall(touched, holder+1, now))
+	require.Equal(t, []posix.Ino{dir}, w.Recalled(0))
+}
+
+// Of too many protected directories, the one whose protection ends first is forgotten.
+func TestProtectionsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	for i := range posix.Ino(maxProtected + 10) {
+		w.protections.recalled(100+i, posix.Time(1+i))
+	}
+	require.Len(t, w.protections.dirs, maxProtected)
+	require.NotContains(t, w.protections.dirs, posix.Ino(109))
+	again, err := loadProtections(w.protections.keys)
+	require.NoError(t, err)
+	require.Equal(t, w.protections.dirs, again.dirs)
 }

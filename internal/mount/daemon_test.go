@@ -177,7 +177,7 @@ func (r *role) holdLog(logger *slog.Logger) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(c.Drain(ctx), c.Close())
+		return errors.Join(c.GiveBack(ctx), c.Close())
 	}}
 	return h.Run(context.Background())
 }

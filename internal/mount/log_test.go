@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/globalfs/globalfs/internal/mount/serve"
+	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // The only process of a mount is killed while it holds directories. Its log holder orders all changes that it
@@ -76,7 +77,9 @@ func TestKilledMountReturnsItsDirectories(t *testing.T) {
 	require.NoError(t, unix.Kill(pid, unix.SIGKILL))
 	require.Error(t, h.daemon.wait(t))
 	_ = unix.Unmount(h.role.Dir, unix.MNT_DETACH)
+	began := time.Now()
 	require.NoError(t, os.WriteFile(other.path("held/new"), nil, 0o644))
+	require.Less(t, time.Since(began), replica.RevokeAfter-time.Second, "the servers did not have to take it")
 	names, err := os.ReadDir(other.path("held"))
 	require.NoError(t, err)
 	require.Len(t, names, 2)

@@ -26,6 +26,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -40,9 +41,10 @@ type State interface {
 	Barrier() []uint64
 	// AwaitsAny reports whether one of these commands is undecided, and touches the objects of a query.
 	AwaitsAny(commands []uint64, command *meta.Command) bool
-	// Hides reports whether a client holds what a fresh query reads, which has passed its barrier: the client
-	// may have answered changes that are not ordered. The state then sees to their order.
-	Hides(q *Query) bool
+	// HiddenBy returns a directory of which a client has the grant, and so holds what a fresh query reads,
+	// which has passed its barrier: the client may have answered changes that are not ordered. 0: there is
+	// none.
+	HiddenBy(q *Query) posix.Ino
 }
 
 // Query is a query that was validated.
@@ -54,6 +56,7 @@ type Query struct {
 	fresh   bool     // it has to pass a barrier first
 	before  []uint64 // commands undecided at its barrier
 	since   time.Duration
+	hidden  posix.Ino // the directory for whose return it waits; 0: it waits for something else
 }
 
 // Queries are the queries that wait at a replica. Queries have one owner.
@@ -61,20 +64,23 @@ type Queries struct {
 	state        State
 	self         uint16
 	waiting      []*Query
+	hidden       hidden
 	barrier      multicast.MessageID // proposed, if not zero
 	awaitBarrier []*Query            // that wait for the barrier
 	wakeAt       time.Duration
 }
 
 // New returns no queries, for a partition.
-func New(partition uint16, state State) *Queries { return &Queries{state: state, self: partition} }
+func New(partition uint16, state State) *Queries {
+	return &Queries{state: state, self: partition, hidden: hidden{by: map[posix.Ino][]*Query{}}}
+}
 
 // Len returns the number of queries that wait.
-func (q *Queries) Len() int { return len(q.waiting) }
+func (q *Queries) Len() int { return len(q.waiting) + q.hidden.count }
 
 // Of returns the number of queries of a client that wait.
 func (q *Queries) Of(owner string) (n int) {
-	for _, x := range q.waiting {
+	for _, x := range q.all() {
 		if x.Call.From.Owner() == owner {
 			n++
 		}
@@ -92,10 +98,21 @@ func (q *Queries) Add(x Query, now time.Duration) (ready bool) {
 	return false
 }
 
+// all returns the queries that wait, in a fixed order.
+func (q *Queries) all() []*Query { return slices.Concat(q.waiting, q.hidden.all()) }
+
 // isReady reports whether a query need not wait. The answer to a query is ask.Unseen if IsUnseen reports it.
 func (q *Queries) isReady(x *Query) bool {
-	return q.IsUnseen(x) || !x.fresh && !q.isAhead(x) && !q.state.Awaits(x.reader, &x.Command) &&
-		!q.state.AwaitsAny(x.before, &x.Command) && !(x.Request.Fresh && q.state.Hides(x))
+	x.hidden = 0
+	switch {
+	case q.IsUnseen(x):
+		return true
+	case x.fresh || q.isAhead(x) || q.state.Awaits(x.reader, &x.Command) || q.state.AwaitsAny(x.before, &x.Command):
+		return false
+	case x.Request.Fresh:
+		x.hidden = q.state.HiddenBy(x)
+	}
+	return x.hidden == 0
 }
 
 func (q *Queries) isAhead(x *Query) bool { return x.reader.IsAhead(q.state.Own()) }
@@ -103,13 +120,19 @@ func (q *Queries) isAhead(x *Query) bool { return x.reader.IsAhead(q.state.Own()
 // IsUnseen reports whether the reader of a query shows an old history.
 func (q *Queries) IsUnseen(x *Query) bool { return x.Request.Reader(q.self).IsPast(q.state.Own()) }
 
-// Ready removes and returns the queries that need not wait any more.
+// Ready removes and returns the queries that need not wait any more. The hidden queries are not looked at:
+// they wait for Returned.
 func (q *Queries) Ready() (ready []*Query) {
+	q.beginHistory()
 	q.waiting = slices.DeleteFunc(q.waiting, func(x *Query) bool {
-		if !q.isReady(x) {
+		switch {
+		case q.isReady(x):
+			ready = append(ready, x)
+		case x.hidden != 0:
+			q.hidden.add(x)
+		default:
 			return false
 		}
-		ready = append(ready, x)
 		return true
 	})
 	return ready
@@ -181,13 +204,15 @@ func (q *Queries) wakeFor(x *Query) {
 func (q *Queries) Withdraw(tokens []uint64) {
 	gone := func(x *Query) bool { return slices.Contains(tokens, x.Call.Token) }
 	q.waiting, q.awaitBarrier = slices.DeleteFunc(q.waiting, gone), slices.DeleteFunc(q.awaitBarrier, gone)
+	q.hidden.withdraw(gone)
 }
 
 // TakeCalls removes all queries, and returns the tokens of their calls.
 func (q *Queries) TakeCalls() (tokens []uint64) {
-	for _, x := range q.waiting {
+	for _, x := range q.all() {
 		tokens = append(tokens, x.Call.Token)
 	}
 	q.waiting, q.awaitBarrier = nil, nil
+	q.hidden = hidden{by: map[posix.Ino][]*Query{}}
 	return tokens
 }

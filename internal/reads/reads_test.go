@@ -28,9 +28,16 @@ type fakeState struct {
 	count     uint64
 	undecided []fakeCommand
 	held      posix.Ino // a client holds it
+	judged    int       // queries for which HiddenBy was called
 }
 
-func (s *fakeState) Hides(q *Query) bool { return q.Command.Ino == s.held }
+func (s *fakeState) HiddenBy(q *Query) posix.Ino {
+	s.judged++
+	if q.Command.Ino == s.held {
+		return s.held
+	}
+	return 0
+}
 
 func (s *fakeState) Own() ask.Seen {
 	return ask.Seen{History: s.history, Count: s.count, Known: s.count}
@@ -179,7 +186,80 @@ func TestAFreshQueryWaitsForTheReturnOfADirectory(t *testing.T) {
 	require.Empty(t, w.ready())
 	require.False(t, w.raise(), "it has passed its barrier")
 	w.state.held = 6
+	w.Returned([]posix.Ino{4})
+	require.Empty(t, w.ready())
+	w.Returned([]posix.Ino{5})
 	require.Equal(t, []uint64{2}, w.ready())
+	require.Zero(t, w.Len())
+}
+
+// hide adds fresh queries that wait for the return of directory 5.
+func (w *world) hide(tokens ...uint64) {
+	w.state.held = 5
+	for _, token := range tokens {
+		require.False(w.t, w.add(token, ask.Seen{Count: 1}, true))
+	}
+	require.True(w.t, w.raise())
+	w.pass(w.barriers)
+	require.Empty(w.t, w.ready())
+}
+
+// An executed entry costs nothing for the queries that wait for directories which it does not return.
+func TestHiddenQueriesAreJudgedWhenTheirDirectoryIsReturned(t *testing.T) {
+	w := newWorld(t)
+	w.hide(1, 2, 3)
+	require.Equal(t, 3, w.Len())
+	require.Equal(t, 3, w.state.judged)
+	for range 100 {
+		w.state.count++
+		w.Returned([]posix.Ino{7, 8})
+		require.Empty(t, w.ready())
+	}
+	require.Equal(t, 3, w.state.judged)
+	w.Returned([]posix.Ino{5}) // and it is held again by the same entries
+	require.Empty(t, w.ready())
+	require.Equal(t, 6, w.state.judged)
+	w.Withdraw([]uint64{2})
+	require.Equal(t, 2, w.Len())
+	w.state.held = 0
+	w.Returned([]posix.Ino{5})
+	require.Equal(t, []uint64{1, 3}, w.ready())
+	require.Zero(t, w.Len())
+}
+
+// The directory of each hidden query is recalled once, and again after RecallAgain.
+func TestRecallsForHiddenQueries(t *testing.T) {
+	w := newWorld(t)
+	w.hide(1, 2, 3)
+	var asked []uint64
+	recall := func(q *Query) { asked = append(asked, q.Call.Token) }
+	require.True(t, w.IsToRecall())
+	w.Recall(recall)
+	require.Equal(t, []uint64{1, 2, 3}, asked)
+	require.False(t, w.IsToRecall())
+	w.Recall(recall)
+	require.Len(t, asked, 3)
+	w.Withdraw([]uint64{3})
+	w.RecallAgain()
+	require.True(t, w.IsToRecall())
+	w.Recall(recall)
+	require.Equal(t, []uint64{1, 2}, asked[3:])
+	w.Returned([]posix.Ino{5})
+	require.Empty(t, w.ready(), "it is held anew")
+	w.Recall(recall)
+	require.Equal(t, []uint64{1, 2}, asked[5:])
+	require.ElementsMatch(t, []uint64{1, 2}, w.TakeCalls())
+	w.RecallAgain()
+	require.False(t, w.IsToRecall())
+	require.Zero(t, w.Len())
+}
+
+// The readers of hidden queries learn of a new history of the partition.
+func TestHiddenQueriesOfAnOldHistory(t *testing.T) {
+	w := newWorld(t)
+	w.hide(1)
+	w.state.history = 9
+	require.Equal(t, []uint64{1}, w.ready())
 }
 
 // One barrier serves all queries that came before it. A query that comes later needs another one.

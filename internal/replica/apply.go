@@ -79,9 +79,10 @@ func (r *Replica) Apply(out *turn.Output) (replies []turn.Call, err error) {
 	}
 	r.cross.Executed()
 	ended := r.delegations.TakeEnded()
-	if (r.cross.Changed() || ended) && len(r.updates.blocked) > 0 {
+	if (r.cross.Changed() || len(ended) > 0) && len(r.updates.blocked) > 0 {
 		r.updates.resume = true
 	}
+	r.queries.Returned(ended)
 	replies = r.lockWaits.answer(meta.TakeReleased(r.machine), r.now.Mono, r.answerReady(replies))
 	return r.watches.tell(replies), r.keys.Err()
 }

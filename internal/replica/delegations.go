@@ -13,6 +13,7 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/reads"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -54,7 +55,7 @@ func loadDelegations(r *Replica) (delegations, error) {
 	t, err := delegation.Load(r.keys)
 	return delegations{
 		Table: t, partition: r.cfg.Partition, machine: r.machine, orders: r.orders, now: &r.now, recalled: map[posix.Ino]time.Duration{}, read: map[posix.Ino]uint64{}, asked: map[posix.Ino]multicast.MessageID{},
-		budget: recallBudget{used: map[string]time.Duration{}, away: map[posix.Ino]away{}},
+		budget: recallBudget{used: map[string]time.Duration{}},
 	}, err
 }
 
@@ -161,7 +162,6 @@ func (d *delegations) answer(c *meta.Command) (r meta.Result) {
 		return r
 	}
 	d.Worked(c.Ino, c.Time)
-	d.budget.heldAgain(c.Ino, d.now.Mono)
 	r = d.machine.Query(&meta.Command{Op: meta.OpGetAttr, Ino: c.Ino})
 	r.Data = varint.AppendInt(nil, int64(c.Time))
 	if d.Spare(c.Session) < delegation.SpansPerGrant/2 {
@@ -179,12 +179,12 @@ func (d *delegations) query(c *meta.Command) meta.Result {
 	return meta.Carry(d.machine, c, func(file posix.Ino) bool { return d.IsOf(c.Ino, file) })
 }
 
-// hides reports whether a client holds what a linearizable query reads: it may have answered changes that are
-// not ordered. Then the query waits, and the directories are recalled. A query that the permissions refuse
-// recalls nothing.
-func (d *delegations) hides(q *ask.Request, c *meta.Command, from *ask.Client) bool {
-	if !q.Fresh || d.Len() == 0 || c.Ino == 0 {
-		return false
+// heldFor returns the objects of a linearizable query that another client holds, which may have answered
+// changes that are not ordered. A query that the permissions refuse waits for none.
+func (d *delegations) heldFor(q *reads.Query) []meta.Object {
+	c := &q.Command
+	if d.Len() == 0 || c.Ino == 0 {
+		return nil
 	}
 	read := []meta.Object{{Ino: c.Ino, IsDir: meta.IsDir(d.machine, c.Ino)}}
 	if c.Op == meta.OpLookup {
@@ -192,24 +192,30 @@ func (d *delegations) hides(q *ask.Request, c *meta.Command, from *ask.Client) b
 			read = append(read, child)
 		}
 	}
-	read = slices.DeleteFunc(read, func(o meta.Object) bool { return !d.IsHeld(o) || d.Covers(q.Session, o) })
+	read = slices.DeleteFunc(read, func(o meta.Object) bool { return !d.IsHeld(o) || d.Covers(q.Request.Session, o) })
 	if len(read) == 0 || meta.Refused(d.machine, c) != posix.OK {
-		return false
+		return nil
 	}
-	due := slices.DeleteFunc(read, func(o meta.Object) bool {
+	return read
+}
+
+// recallFor lets the next recallRead recall the directories for which a linearizable query waits, if its
+// client may recall them now.
+func (d *delegations) recallFor(q *reads.Query) {
+	due := slices.DeleteFunc(d.heldFor(q), func(o meta.Object) bool {
 		_, proposed := d.read[o.Ino]
 		return proposed || d.orders.Pending(d.asked[o.Ino]) || d.Awaits([]meta.Object{o})
 	})
-	if len(due) > 0 && d.mayRecall(due, from) {
-		by := cmp.Or(q.Session, anySession)
-		if from.Bounds() != nil {
-			by = 0
-		}
-		for _, o := range due {
-			d.read[o.Ino] = by
-		}
+	if len(due) == 0 || !d.mayRecall(due, q.Call.From) {
+		return
 	}
-	return true
+	by := cmp.Or(q.Request.Session, anySession)
+	if q.Call.From.Bounds() != nil {
+		by = 0
+	}
+	for _, o := range due {
+		d.read[o.Ino] = by
+	}
 }
 
 // anySession stands for the session of a reader that names none. No session has this number.
@@ -235,8 +241,9 @@ func (d *delegations) executeRecall(body []byte) error {
 		return fmt.Errorf("recall: %w: %w", err, order.ErrVersion)
 	}
 	delete(d.asked, ino)
-	if o := (meta.Object{Ino: ino, IsDir: meta.IsDir(d.machine, ino)}); d.IsHeld(o) {
-		d.Recall([]meta.Object{o}, session, now)
+	object := []meta.Object{{Ino: ino, IsDir: meta.IsDir(d.machine, ino)}}
+	if d.IsHeld(object[0]) && d.Recall(object, session, now) && !d.Awaits(object) {
+		d.awaitProtection(object) // it was recalled and held again meanwhile
 	}
 	return nil
 }

@@ -33,7 +33,7 @@
 //	0x43 0x46-0x48 commands of several partitions, positions of their classes, the vector, tombstones (package
 //	               cross)
 //	0x44           the record that is to replace the log (transfer.go)
-//	0x4a-0x4d      directories that clients hold exclusively (package delegation)
+//	0x4a-0x4e      directories that clients hold exclusively (package delegation)
 //	0x49           the digest of all other keys but 0x44, and without the answers of 0x42 (digest.go)
 //
 // # Invariants

@@ -15,9 +15,12 @@ type readState struct {
 	delegations *delegations
 }
 
-// Hides implements reads.State.
-func (s readState) Hides(q *reads.Query) bool {
-	return s.delegations.hides(&q.Request, &q.Command, q.Call.From)
+// HiddenBy implements reads.State.
+func (s readState) HiddenBy(q *reads.Query) posix.Ino {
+	if held := s.delegations.heldFor(q); len(held) > 0 {
+		return s.delegations.Holders(held)[0]
+	}
+	return 0
 }
 
 // query executes a query, or keeps it until this replica has caught up with its reader (T 3.4.1).

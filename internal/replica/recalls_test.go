@@ -5,14 +5,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// A client has four recalls at once, and one a second. It waits longer if the holders are without their
-// directories for long.
+// A client has four recalls at once, and one a second.
 func TestRecallBudget(t *testing.T) {
-	b := recallBudget{used: map[string]time.Duration{}, away: map[posix.Ino]away{}}
+	b := recallBudget{used: map[string]time.Duration{}}
 	now := time.Hour
 	for range recallBurst {
 		require.True(t, b.take("a", now))
@@ -26,17 +23,4 @@ func TestRecallBudget(t *testing.T) {
 	require.False(t, b.isDue(now), "once")
 	require.True(t, b.take("a", now))
 	require.False(t, b.take("a", now))
-
-	now += time.Hour
-	require.True(t, b.take("a", now))
-	b.takenFor("a", []posix.Ino{5, 6}, now)
-	b.heldAgain(7, now+time.Second)
-	require.True(t, b.take("a", now), "of another directory")
-	b.heldAgain(6, now+time.Second/4)
-	require.Equal(t, now+awayShare*time.Second/4, b.used["a"])
-	b.heldAgain(5, now+time.Hour)
-	require.Equal(t, now+awayMost, b.used["a"])
-	paid := b.used["a"]
-	b.heldAgain(5, now+time.Hour)
-	require.Equal(t, paid, b.used["a"], "paid once")
 }

@@ -221,8 +221,9 @@ func (r *Replica) maintain(out *turn.Output) {
 	r.delegations.revoke(r.now.Mono)
 	if r.delegations.budget.isDue(r.now.Mono) {
 		r.updates.resume = r.updates.resume || len(r.updates.blocked) > 0
-		out.Replies = r.answerReady(out.Replies)
+		r.queries.RecallAgain()
 	}
+	r.queries.Recall(r.delegations.recallFor)
 	r.delegations.recallRead(posix.Time(r.now.Wall))
 	out.Replies = r.lockWaits.answer(nil, r.now.Mono, r.watches.expire(r.now.Mono, out.Replies))
 	r.pursueReplacements()
@@ -230,7 +231,7 @@ func (r *Replica) maintain(out *turn.Output) {
 
 // Wake returns the time of the next step that the replica needs, on Instant.Mono; 0: only after an event.
 func (r *Replica) Wake() time.Duration {
-	if r.progress.reapAgain || r.updates.resume || len(r.persists) > 0 || len(r.delegations.read) > 0 {
+	if r.progress.reapAgain || r.updates.resume || len(r.persists) > 0 || r.queries.IsToRecall() {
 		return max(r.now.Mono, 1)
 	}
 	return order.Earliest(r.progress.syncAt, r.progress.commitAt, r.sessions.Wake(), r.cross.Wake(), r.queries.Wake(), r.seats.wake(), r.shards.wakeAt, r.updates.wakeAt, r.watches.wake(), r.lockWaits.wake(), r.delegations.wakeAt, r.delegations.budget.wakeAt)

@@ -65,7 +65,7 @@ func (a *admission) admit(ctx context.Context, partition uint16, client *ask.Cli
 
 // turn waits for the turn of a request to a replica.
 func (a *admission) turn(ctx context.Context, client *ask.Client, kind ask.Kind) (done func(), err error) {
-	if !client.GivesWay() && !isWork(kind) {
+	if !client.IsNarrow() && !isWork(kind) {
 		return func() {}, nil
 	}
 	done, err = a.contention.take(ctx, client, patientFor)

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -30,21 +31,31 @@ const (
 	pauseFactor = 5
 	// mostSlots is the number of requests at a time above which a client is not limited any more.
 	mostSlots = 64
+	// perProcessor is the number of requests at a time, for each processor, of a usual client that gives way:
+	// enough to keep the processors at work while others wait for disks and for other servers.
+	perProcessor = 4
 	// maxLanes is the number of remembered clients above which idle ones are forgotten.
 	maxLanes = 4096
 )
 
-// contention makes clients give way (ask.Client.GivesWay) while the processors of a server are short and
-// others work: the server executes one request of such a client at a time, and then pauses (pauseFactor).
-// When the processors are not short any more, the number of requests at a time grows slowly. A client that is
-// alone is not limited, and neither is a client on an idle machine.
+// contention makes clients give way while the processors of a server are short and others work:
 //
-// A client gives way to all that never give way, and to those that use the server less than half as much. So
-// two equal clients do not slow each other.
+//   - of a narrow client (ask.Client.IsNarrow) the server executes one request at a time, and then pauses
+//     (pauseFactor). It gives way to all others that are not narrow, and to those that use the server less
+//     than half as much;
+//   - of another bound client the server executes perProcessor requests at a time for each processor, without
+//     a pause. It gives way to clients with the rights of root, and to those that use the server less than
+//     half as much. A mount with few programs has no more requests at a time;
+//   - a client with the rights of root never gives way, and its use is not measured.
+//
+// So two equal clients do not slow each other. When the processors are not short any more, the number of
+// requests at a time grows slowly. A client that is alone is not limited, and neither is a client on an idle
+// machine.
 //
 // Requests of all replicas and of the storage server count together: they share the processors.
 type contention struct {
 	isShort func() bool // since the last call
+	usual   int         // requests at a time of a usual client that gives way
 
 	mu      sync.Mutex
 	lanes   map[string]*lane // GUARDED_BY mu; by name of the client
@@ -52,8 +63,9 @@ type contention struct {
 	short   time.Time        // GUARDED_BY mu; when the processors were short last
 	grown   time.Time        // GUARDED_BY mu; when slots grew last
 	slots   int              // GUARDED_BY mu; requests of a client at a time; above mostSlots: no limit
-	first   bool             // GUARDED_BY mu; a client that never gives way is working
-	least   [2]rival         // GUARDED_BY mu; the other working clients with the least use
+	first   bool             // GUARDED_BY mu; a client that is not narrow is working
+	least   [2]rival         // GUARDED_BY mu; the working clients with the least use
+	recent  [2]*lane         // GUARDED_BY mu; of the last request, and of the last one of another client
 }
 
 // rival is a working client in the last sample. The zero rival is none.
@@ -65,7 +77,7 @@ type rival struct {
 // lane is the state of one client.
 type lane struct {
 	client      string
-	givesWay    bool
+	narrow      bool
 	lastRequest time.Time
 	use         time.Duration // of the server, a sum that decays
 	used        time.Time     // when use was right
@@ -76,29 +88,35 @@ type lane struct {
 }
 
 func newContention() *contention {
-	return &contention{isShort: newProcessors().areShort, lanes: map[string]*lane{}, slots: mostSlots + 1}
+	return &contention{
+		isShort: newProcessors().areShort, usual: perProcessor * runtime.GOMAXPROCS(0), lanes: map[string]*lane{}, slots: mostSlots + 1,
+	}
 }
 
-// note notes a request of a client. The caller calls take for a client that gives way.
+// note notes a request of a client with the rights of root, which needs no turn.
 func (c *contention) note(client *ask.Client) {
-	if client == nil || client.GivesWay() {
+	if client == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lane(client).lastRequest = time.Now()
+	c.asked(client)
 }
 
 // take waits until the turn of a request comes, at most for the patience. The caller calls done when the
-// request is finished; several calls are harmless. Requests of clients that do not give way need no turn.
+// request is finished; several calls are harmless. Requests of clients that are not bounded, or are alone,
+// need no turn.
 func (c *contention) take(ctx context.Context, client *ask.Client, patience time.Duration) (done func(), err error) {
-	if !client.GivesWay() {
+	if client.Bounds() == nil {
 		c.note(client)
 		return func() {}, nil
 	}
 	c.mu.Lock()
-	l := c.lane(client)
-	l.lastRequest = time.Now()
+	l := c.asked(client)
+	if began := l.lastRequest; len(l.waiting) == 0 && c.isAlone(l, began) {
+		c.mu.Unlock()
+		return sync.OnceFunc(func() { c.spend(l, time.Since(began)) }), nil
+	}
 	turn := make(chan struct{})
 	l.waiting = append(l.waiting, turn)
 	c.begin(l)
@@ -143,12 +161,23 @@ func (c *contention) held(l *lane) (done func()) {
 	}
 }
 
+// spend adds the duration of a request without a turn to the use of its client.
+func (c *contention) spend(l *lane, took time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.decay(time.Now())
+	l.use += min(took, holdMost)
+}
+
 // begin begins the turns that may begin. The caller holds mu.
 func (c *contention) begin(l *lane) {
 	now := time.Now()
-	c.sample(now)
-	limited := c.isLimited(l)
-	for len(l.waiting) > 0 && (!limited || l.running < c.slots && !now.Before(l.resume)) {
+	slots := mostSlots + 1
+	if !c.isAlone(l, now) {
+		c.sample(now)
+		slots = c.slotsOf(l)
+	}
+	for len(l.waiting) > 0 && (slots > mostSlots || l.running < slots && !now.Before(l.resume)) {
 		close(l.waiting[0])
 		l.waiting = l.waiting[1:]
 		l.running++
@@ -173,20 +202,37 @@ func (c *contention) end(l *lane, took time.Duration) {
 	l.running--
 	l.decay(now)
 	l.use += took
-	l.resume = now.Add(min(pauseFactor*took, holdMost))
+	if l.narrow {
+		l.resume = now.Add(min(pauseFactor*took, holdMost))
+	}
 	c.begin(l)
 }
 
-// isLimited reports whether a client has to give way now. The caller holds mu.
-func (c *contention) isLimited(l *lane) bool {
-	if c.slots > mostSlots {
-		return false
+// isAlone reports whether no client but one has worked lately. It spares a lone client the samples. The
+// caller holds mu.
+func (c *contention) isAlone(l *lane, now time.Time) bool {
+	other := c.recent[0]
+	if other == l {
+		other = c.recent[1]
 	}
+	return other == nil || now.Sub(other.lastRequest) >= activeFor && other.running == 0 && len(other.waiting) == 0
+}
+
+// slotsOf returns the number of requests of a client at a time; above mostSlots: no limit. The caller holds
+// mu.
+func (c *contention) slotsOf(l *lane) int {
 	other := c.least[0]
 	if other.client == l.client {
 		other = c.least[1]
 	}
-	return c.first || other.client != "" && 2*other.use < l.use
+	isLess := other.client != "" && 2*other.use < l.use
+	switch {
+	case l.narrow && (c.first || isLess):
+		return c.slots
+	case !l.narrow && isLess && c.slots <= mostSlots:
+		return max(c.slots, c.usual)
+	}
+	return mostSlots + 1
 }
 
 // sample judges the processors and the clients, if it is time. The caller holds mu.
@@ -209,15 +255,24 @@ func (c *contention) sample(now time.Time) {
 		}
 		l.decay(now)
 		one := rival{l.client, l.use}
+		c.first = c.first || !l.narrow
 		switch {
-		case !l.givesWay:
-			c.first = true
 		case c.least[0].client == "" || one.use < c.least[0].use:
 			c.least[0], c.least[1] = one, c.least[0]
 		case c.least[1].client == "" || one.use < c.least[1].use:
 			c.least[1] = one
 		}
 	}
+}
+
+// asked notes a request of a client, and returns the state of the client. The caller holds mu.
+func (c *contention) asked(client *ask.Client) *lane {
+	l := c.lane(client)
+	l.lastRequest = time.Now()
+	if c.recent[0] != l {
+		c.recent[0], c.recent[1] = l, c.recent[0]
+	}
+	return l
 }
 
 // lane returns the state of a client. The caller holds mu.
@@ -231,7 +286,7 @@ func (c *contention) lane(client *ask.Client) *lane {
 		l = &lane{client: name}
 		c.lanes[name] = l
 	}
-	l.givesWay = client.GivesWay() // a new certificate may have other users
+	l.narrow = client.IsNarrow() // a new certificate may have other users
 	return l
 }
 

@@ -28,6 +28,9 @@ func usual(name string) *ask.Client {
 	return &ask.Client{Name: name, Authority: &posix.Authority{UIDs: notRoot, GIDs: notRoot}}
 }
 
+// anyRights is a client with the rights of root.
+func anyRights(name string) *ask.Client { return &ask.Client{Name: name, Authority: posix.Everybody()} }
+
 // busy is a contention on a machine whose processors are always short, or never.
 func busy(short bool) *contention {
 	c := newContention()
@@ -57,8 +60,8 @@ func (l *load) run(ctx context.Context, c *contention, client *ask.Client, paral
 					continue
 				}
 				time.Sleep(unit)
+				l.count(-1, nil) // end begins the next one
 				end()
-				l.count(-1, nil)
 			}
 		})
 	}
@@ -150,13 +153,48 @@ func TestGivesWayToTheLess(t *testing.T) {
 	})
 }
 
-// A client that does not give way is not limited, however many of them work.
+// Usual clients that work alike are not limited.
 func TestUsualClientsDoNotGiveWay(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		for client, l := range during(t, busy(true), time.Second, map[*ask.Client]int{usual("a"): 20, usual("b"): 20, {Name: "root", Authority: posix.Everybody()}: 20}) {
+		c := busy(true)
+		for client, l := range during(t, c, 4*time.Second, map[*ask.Client]int{usual("a"): 20, usual("b"): 20}) {
 			require.Equal(t, 20, l.most, client.Name)
+			require.InEpsilon(t, 20*4*time.Second/unit, l.done, 0.05, client.Name)
 		}
 	})
+}
+
+// A usual client that works more than another has a few requests at a time for each processor. Alone, or on
+// an idle machine, it is not limited. A client with the rights of root is never limited.
+func TestUsualClientGivesWay(t *testing.T) {
+	for name, x := range map[string]struct {
+		short       bool
+		heavy, less *ask.Client
+		most        int
+	}{
+		"beside a usual one":  {true, usual("hostile"), usual("mount"), 8},
+		"beside a narrow one": {true, usual("hostile"), narrow("laptop"), 8},
+		"beside root":         {true, usual("hostile"), anyRights("mount"), 8},
+		"alone":               {true, usual("hostile"), nil, 100},
+		"idle":                {false, usual("hostile"), usual("mount"), 100},
+		"root":                {true, anyRights("backup"), usual("mount"), 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				c := busy(x.short)
+				c.usual = 8
+				parallel := map[*ask.Client]int{x.heavy: 100}
+				if x.less != nil {
+					parallel[x.less] = 1
+				}
+				during(t, c, time.Second, parallel)
+				time.Sleep(unit)
+				loads := during(t, c, 4*time.Second, parallel)
+				require.Equal(t, x.most, loads[x.heavy].most)
+				require.InEpsilon(t, time.Duration(x.most)*4*time.Second/unit, loads[x.heavy].done, 0.05, "without pauses")
+			})
+		})
+	}
 }
 
 // After the processors were short, the number of requests at a time grows slowly, to no limit.
@@ -182,10 +220,17 @@ func TestLimitEnds(t *testing.T) {
 	})
 }
 
+// work makes a short request of a client.
+func work(t *testing.T, c *contention, client *ask.Client) {
+	done, err := c.take(t.Context(), client, patientFor)
+	require.NoError(t, err)
+	done()
+}
+
 // limitedBy returns a contention in which a client is limited, with the turn of one of its requests.
 func limitedBy(t *testing.T, client *ask.Client) (c *contention, done func()) {
 	c = busy(true)
-	c.note(usual("mount"))
+	work(t, c, usual("mount"))
 	time.Sleep(sampleEvery)
 	done, err := c.take(t.Context(), client, patientFor)
 	require.NoError(t, err)
@@ -259,7 +304,7 @@ func TestTurnsOfServer(t *testing.T) {
 		}
 		c.lanes["c"].running++ // a turn that does not end
 		for _, kind := range []ask.Kind{ask.Query, ask.Update, ask.Persist, ask.Watch, ask.OpenSession} {
-			c.note(usual("mount"))
+			work(t, c, usual("mount"))
 			began := time.Now()
 			answer, err := s.ask(t.Context(), &hosted{partition: 1}, client, []byte{byte(kind), 1})
 			require.NoError(t, err, kind)
@@ -268,7 +313,7 @@ func TestTurnsOfServer(t *testing.T) {
 			require.Equal(t, ask.Overloaded, reply.Status, kind)
 			require.Equal(t, patientFor, time.Since(began), kind)
 		}
-		c.note(usual("mount"))
+		work(t, c, usual("mount"))
 		began := time.Now()
 		storage := &Storage{cfg: StorageConfig{Turn: s.admission.storage}}
 		_, err := storage.handle(t.Context(), []byte{1})
@@ -293,9 +338,9 @@ func TestContentionForgets(t *testing.T) {
 }
 
 func BenchmarkTake(b *testing.B) {
-	c := newContention()
-	for client, name := range map[*ask.Client]string{usual("mount"): "usual", narrow("c"): "narrow"} {
+	for client, name := range map[*ask.Client]string{anyRights("root"): "root", usual("mount"): "usual", narrow("c"): "narrow"} {
 		b.Run(name, func(b *testing.B) {
+			c := newContention()
 			for b.Loop() {
 				done, err := c.take(b.Context(), client, patientFor)
 				require.NoError(b, err)

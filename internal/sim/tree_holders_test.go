@@ -16,6 +16,7 @@ type treeHolders struct {
 	crashes bool // clients lose their logs
 	silent  bool // clients are silent for a while
 	regains bool // clients return directories, and ask for those that exist
+	bound   bool // a bound client recalls directories
 
 	holders   []*holder
 	dirs      map[posix.Ino]*heldDir

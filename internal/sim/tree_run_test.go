@@ -115,6 +115,9 @@ func treeRun(seed uint64, setup treeSetup) *tree {
 	r.loseDisks(cfg.Spares[:losses])
 	r.startGrowth()
 	r.startBackups()
+	if r.holders != nil && r.holders.bound {
+		r.holders.recall(r)
+	}
 	if r.hostile {
 		r.intrude()
 	}

@@ -44,14 +44,16 @@ const floodPhase = 15 * time.Second
 var (
 	floodPhases  = flag.Int("flood.phases", 8, "phases of each kind; 8 are two minutes of attack")
 	floodMount   = flag.String("flood.mount", "", "a flag of the measured mount, such as --delegate=none")
+	floodHostile = flag.String("flood.hostile", "--uids 1000 --gids 1000", "flags of the certificate of the hostile machine; none: all users but root")
 	floodProfile = flag.String("flood.profile", "", "directory for CPU profiles of the servers under attack")
 )
 
-// TestAFlood measures the slowdown of a mount by a hostile machine with a certificate for one user, for two
-// minutes. 'make flood' runs it: its results are not meaningful on a busy machine.
+// TestAFlood measures the slowdown of a mount by a hostile machine with a certificate for one user, or with
+// that of -flood.hostile, for two minutes. 'make flood' runs it: its results are not meaningful on a busy
+// machine.
 func TestAFlood(t *testing.T) {
 	c := startWith(t, Config{Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2, Profiled: *floodProfile != ""})
-	_, err := c.Run(t.Context(), "certs", "client", "bound", "--dir", c.Certs(), "--uids", "1000", "--gids", "1000")
+	_, err := c.Run(t.Context(), append([]string{"certs", "client", "bound", "--dir", c.Certs()}, strings.Fields(*floodHostile)...)...)
 	require.NoError(t, err)
 	west := filepath.Join(c.mountWith(t, c.only(t, "client-mount"), strings.Fields(*floodMount)...), "west")
 	require.NoError(t, os.Mkdir(filepath.Join(west, "open"), 0o777))

@@ -29,9 +29,12 @@ type LogHolder struct {
 	// hold directories.
 	Pending func(memory []byte) (changes int, holds bool, err error)
 	// Carry orders them and returns the directories, in the place of the file system with the state; nil: the
-	// mount has told none.
+	// mount has told none. ErrNotReturned: they are ordered.
 	Carry func(ctx context.Context, memory, state []byte) error
 }
+
+// ErrNotReturned means that servers are not known to have taken back the directories of a mount.
+var ErrNotReturned = errors.New("the directories that the mount has held are not known to be returned: others can change them ten seconds after they ask")
 
 // Run is the life of the process: Log has started it. The end of ctx ends it while it carries changes.
 func (h *LogHolder) Run(ctx context.Context) (err error) {
@@ -67,25 +70,27 @@ func (h *LogHolder) Run(ctx context.Context) (err error) {
 	_ = l.send(wordKept) // a process that was killed does not hear it
 	h.Logger.Warn("the process of the mount has ended before all changes that it has answered were ordered: this one orders them",
 		"changes", changes, "process", os.Getpid())
-	if err := h.Carry(ctx, memory, state); err != nil {
+	if err := h.Carry(ctx, memory, state); errors.Is(err, ErrNotReturned) {
+		h.Logger.Warn("log holder", "error", err)
+	} else if err != nil {
 		return fmt.Errorf("changes that programs have made are lost: %w", err)
 	}
 	h.Logger.Info("all changes that the mount has answered are ordered", "changes", changes)
 	return nil
 }
 
-// giveBackWithin is the time after which the session of a mount has ended, with all its directories.
-const giveBackWithin = time.Minute
+// GiveBackWithin is the time after which the session of a mount has ended, with all its directories.
+const GiveBackWithin = time.Minute
 
 // giveBack returns the directories of a mount that was killed and has ordered all changes.
 func (h *LogHolder) giveBack(ctx context.Context, memory, state []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, giveBackWithin)
+	ctx, cancel := context.WithTimeout(ctx, GiveBackWithin)
 	defer cancel()
 	if err := h.Carry(ctx, memory, state); err != nil {
-		h.Logger.Warn("the process of the mount was killed, and the directories that it has held are not returned: others can change them ten seconds after they ask", "error", err)
+		h.Logger.Warn("the process of the mount was killed, and the directories that it has held are not known to be returned: others can change them ten seconds after they ask", "error", err)
 		return nil
 	}
-	h.Logger.Info("the process of the mount was killed: the log holder has asked the servers to take back the directories that it held")
+	h.Logger.Info("the process of the mount was killed: the servers have taken back the directories that it held")
 	return nil
 }
 
