@@ -42,11 +42,11 @@ number, each partition without a majority of its replicas in these directories. 
 only its missing replicas have. The other partitions lose nothing. A partition without any replica, as after the loss of its region, takes its
 state from the last backup (--lost-from), and loses all later updates. A partition that was still being added begins empty.
 
-The command prints for each partition which logs are left, which one counts, and which updates it may lack. It prints how each open command of
-several partitions ends, which names and inodes change to make one sound tree, and which blocks have no copy. Then it asks for the
-paths of the partitions that may lose updates; --yes answers it. Without PARTITION it only prints.
+The command prints for each partition the logs that are left, the log that counts, and the updates that it may lack. It prints the outcome of each
+change of several partitions that was under way, the names and inodes that change to make one consistent tree, and the blocks without a copy.
+Then it asks for the paths of the partitions that may lose updates; --yes answers this question. Without PARTITION it only prints.
 
-The new cluster has another identity and new histories. It refuses the directories, mounts and tokens of the old one.
+The new cluster has another identity. It refuses the directories, mounts and tokens of the old one.
 
 Exit codes: 0 it has printed, or written the recovered state; 1 it failed; 3 the loss is not accepted, and nothing is written.`,
 		Example: `  globalfs admin recover --data-dir /var/lib/globalfs                          # what would be lost

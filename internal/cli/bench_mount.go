@@ -49,7 +49,7 @@ directories that the work has touched, and syncfs. Its time counts. Each client 
   configure, make                                        ./configure and make on a copy of the sources of --configure; 'make' without -j
 
 CPU is the time of one operation over all processes that serve the directory: the process of the mount and the servers of its cluster on this
-machine, or those of --pid. To see processes of other users, run it as root. "requests" are those of the kernel, "queries" the reads of metadata,
+machine, or the processes that --pid names. To see processes of other users, run it as root. "requests" are those of the kernel, "queries" the reads of metadata,
 and "commands" the ordered commands that a GlobalFS mount sent for one operation. An interrupted run removes its working directories,
 DIR/globalfs-bench-*.`,
 		Example: `  globalfs bench mount --loopback /var/tmp /mnt/globalfs
