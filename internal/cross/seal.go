@@ -28,10 +28,10 @@ func (g *gate) propose(k order.Kind, body []byte) multicast.MessageID {
 	return id
 }
 
-// begin notes whether the entry that is to be executed is durable.
+// begin records whether the entry that is to be executed is durable.
 func (g *gate) begin(durable bool) { g.durable = durable }
 
-// seal notes that the state may leave, if the entry that has led to it is durable. It reports whether the
+// seal records that the state may leave, if the entry that has led to it is durable. It reports whether the
 // entry is durable.
 func (g *gate) seal(state ask.Vector) bool {
 	if !g.durable {

@@ -79,7 +79,7 @@ func (t *table) mark(seen ask.Seen) {
 	}
 }
 
-// touch notes that a command has entered another phase, or was marked.
+// touch records that a command has entered another phase, or was marked.
 func (t *table) touch() {
 	t.changed, t.unsettled = true, true
 	t.timer.hurry()

@@ -19,7 +19,7 @@ type base interface {
 	write(pending *table, sync bool) error
 	// replace replaces the entries by those of fill, see Store.Replace.
 	replace(fill Fill) error
-	// view gives the committed entries as they are now.
+	// view returns the committed entries as they are now.
 	view() (*View, error)
 	// verify reads all entries, and calls each with their sizes until it returns false.
 	verify(each func(bytes int) bool) error
@@ -38,7 +38,7 @@ type Store struct {
 	err     error   // K2
 }
 
-// Get gives the value of key, nil if it is absent. The caller must not change it.
+// Get returns the value of key, nil if it is absent. The caller must not change it.
 func (s *Store) Get(key []byte) []byte {
 	if value, ok := s.pending.get(key); ok {
 		return value
@@ -140,7 +140,7 @@ func (s *Store) Commit(sync bool) error {
 	return s.err
 }
 
-// Err gives the first error, nil if there was none.
+// Err returns the first error, nil if there was none.
 func (s *Store) Err() error { return s.err }
 
 // Verify reads all committed entries, with their checksums, and gives the first error. It calls each, which

@@ -141,7 +141,7 @@ func (c *Core) reached(g *multicast.Group, count uint64, executed bool) (quorum,
 	return n >= g.Quorum(), n == len(g.Members)
 }
 
-// meetingOf gives the latest common request with a process, as the process has told it.
+// meetingOf returns the latest common request with a process, as the process has told it.
 func (c *Core) meetingOf(p *peer) meeting {
 	if p.id == c.cfg.Self {
 		return c.meetings[p.group]
