@@ -42,7 +42,7 @@ func (v *version) encode(id ObjectID) []byte {
 	return b
 }
 
-// checksum of a version without its field 16 to 19.
+// checksum returns the checksum of an encoded version. It leaves out bytes 16 to 19, which hold it.
 func checksum(id ObjectID, b []byte) uint32 {
 	var head [8]byte
 	le.PutUint64(head[:], uint64(id))

@@ -9,7 +9,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// chunkWindow is how many chunks may be on their way to a lagger.
+// chunkWindow is the maximum number of chunks that are under way to a lagger.
 const chunkWindow = 4
 
 // chunkHeader: checksum and length (4 bytes each), attempt, index, and whether it is the last (8 each).
