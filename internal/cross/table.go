@@ -85,8 +85,8 @@ func (t *table) touch() {
 	t.timer.hurry()
 }
 
-// Changed reports, once, whether a command was prepared, decided or marked since the last call: waiting reads
-// and updates are then to be tried again.
+// Changed reports whether a command was prepared, decided or marked since the last call. If so, waiting reads
+// and updates must be tried again.
 func (t *table) Changed() bool {
 	changed := t.changed
 	t.changed = false

@@ -29,7 +29,7 @@ type base interface {
 // ErrClosed is the error of a Store after Close.
 var ErrClosed = errors.New("store is closed")
 
-// Store is ordered keys in batches. It has one owner.
+// Store is a store of ordered keys that are written in batches. It is not safe for concurrent use.
 type Store struct {
 	pending table
 	written int // bytes of the writes since the last Commit, about
@@ -60,7 +60,7 @@ func (s *Store) Set(key, value []byte) {
 	s.written += len(both) + entryOverhead
 }
 
-// Delete removes key if it is there.
+// Delete removes key if it is present.
 func (s *Store) Delete(key []byte) {
 	s.pending.set(entry{key: bytes.Clone(key)})
 	s.written += len(key) + entryOverhead
