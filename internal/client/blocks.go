@@ -91,8 +91,8 @@ func (b *Blocks) put(ctx context.Context, x block.Block) error {
 	return b.persist(ctx, func() error { return store.Put(ctx, x) })
 }
 
-// persist calls try, and repeats the call as long as it fails for a temporary reason and ctx lasts: a server
-// that starts again soon makes no write fail.
+// persist calls try until it succeeds, fails for a permanent reason, or ctx ends. So a restart of a server
+// does not fail a write.
 func (b *Blocks) persist(ctx context.Context, try func() error) error {
 	for wait := firstPause; ; wait = min(2*wait, maxPause) {
 		err := try()

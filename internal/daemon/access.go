@@ -215,8 +215,8 @@ func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 // followEvery is how often a client asks whether the cluster has changed.
 const followEvery = 10 * time.Second
 
-// followFirst is the same, in the beginning, for a client that may not hold directories of all partitions:
-// the servers may be about to start. It doubles up to followEvery.
+// followFirst is the first value of followEvery for a client that may not hold directories of all partitions,
+// because servers may be starting. It doubles up to followEvery.
 const followFirst = time.Second
 
 // followAtOnce is the pause before a client that needs a newer description asks for it again.
