@@ -133,5 +133,5 @@ func (e *CorruptError) Error() string {
 // Is makes e an ErrCorrupt.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *CorruptError) Unwrap() error { return e.Cause }

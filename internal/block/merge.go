@@ -98,7 +98,7 @@ func (h *head) advance(failed *error) {
 	}
 }
 
-// lowest gives the live head with the lowest id; nil if none is live.
+// lowest returns the live head with the lowest id; nil if none is live.
 func lowest(heads []head) *head {
 	var low *head
 	for i := range heads {

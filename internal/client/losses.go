@@ -17,9 +17,9 @@ const (
 	maxLostEvents = 8       // that Holding names
 )
 
-// losses are the events in which operations were lost that had been answered. A program must learn of each at
-// least once through each open file and directory that it concerns, and once for the mount: the caller
-// compares the counts with those that it has told.
+// losses are the events in which answered operations were lost. A program must learn of each event at least
+// once through each open file and directory that it concerns, and once through the mount. The caller compares
+// the counts with those that it has reported.
 type losses struct {
 	report func(meta.Change) // of what is not as programs were told
 

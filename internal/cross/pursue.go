@@ -218,7 +218,7 @@ func (s *pursuit) confirm(leads bool) {
 	s.ended = s.ended[:0]
 }
 
-// concluded notes that the outcome of a command was ordered here.
+// concluded records that the outcome of a command was ordered here.
 func (s *pursuit) concluded(x *command) {
 	s.ended = append(s.ended, finished{id: x.id, coordinator: x.coordinator})
 }

@@ -114,7 +114,7 @@ func (q *queue) underWay() (all []*request) {
 	return all
 }
 
-// propose notes the message by which a request is proposed.
+// propose records the message by which a request is proposed.
 func (q *queue) propose(r *request, id multicast.MessageID) {
 	q.waiting = slices.DeleteFunc(q.waiting, func(o *request) bool { return o == r })
 	q.proposed[id] = r

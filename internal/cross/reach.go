@@ -32,7 +32,7 @@ type reach struct {
 	pingAt       time.Duration
 }
 
-// Received notes that a process is alive and in reach.
+// Received records that a process is alive and in reach.
 func (r *reach) Received(p multicast.ProcessID) {
 	r.lastReceived[p] = r.timer.time()
 	delete(r.pingedSince, p)

@@ -217,7 +217,7 @@ func (s *requests) Abandon(update session.Name) multicast.MessageID {
 	return s.gate.propose(EntryAbandon, appendAbandoned(nil, update))
 }
 
-// begin gives a command that is relayed the calls that wait for it at this replica.
+// begin assigns to a relayed command the calls that wait for it at this replica.
 func (s *requests) begin(x *command) { x.request = s.queue.begun(x.id) }
 
 // retry puts the calls that wait for an aborted command back among the updates that are to be proposed, with

@@ -6,9 +6,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// gate keeps the rules of durability: it proposes the entries of this package, durable or not (D1), and holds
-// the state that may leave the partition, as of a durable entry (D2, D3). It is soft: after a restart,
-// nothing is sealed until the next durable entry is executed.
+// gate enforces the rules of durability. It proposes the entries of this package, durable or not (D1), and
+// has the vector that may be sent to other partitions, which is that of the newest durable entry (D2, D3).
+// Its state is not stored: after a restart nothing is sealed until the next durable entry is executed.
 type gate struct {
 	partition uint16
 	orders    *order.Orders
@@ -28,10 +28,10 @@ func (g *gate) propose(k order.Kind, body []byte) multicast.MessageID {
 	return id
 }
 
-// begin notes whether the entry that is to be executed is durable.
+// begin records whether the entry that is to be executed is durable.
 func (g *gate) begin(durable bool) { g.durable = durable }
 
-// seal notes that the state may leave, if the entry that has led to it is durable. It reports whether the
+// seal records that the state may leave, if the entry that has led to it is durable. It reports whether the
 // entry is durable.
 func (g *gate) seal(state ask.Vector) bool {
 	if !g.durable {

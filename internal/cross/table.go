@@ -79,14 +79,14 @@ func (t *table) mark(seen ask.Seen) {
 	}
 }
 
-// touch notes that a command has entered another phase, or was marked.
+// touch records that a command has entered another phase, or was marked.
 func (t *table) touch() {
 	t.changed, t.unsettled = true, true
 	t.timer.hurry()
 }
 
-// Changed reports, once, whether a command was prepared, decided or marked since the last call: waiting reads
-// and updates are then to be tried again.
+// Changed reports whether a command was prepared, decided or marked since the last call. If so, waiting reads
+// and updates must be tried again.
 func (t *table) Changed() bool {
 	changed := t.changed
 	t.changed = false

@@ -35,7 +35,7 @@ func (t *timer) reset() { t.wakeAt = 0 }
 // time returns the time of the step.
 func (t *timer) time() time.Duration { return t.now }
 
-// hurry asks for a step at once.
+// hurry requests a step at once.
 func (t *timer) hurry() { t.wakeAt = max(t.now, 1) }
 
 // wakeBy asks for a step at a time.
@@ -46,5 +46,5 @@ func (t *timer) patience() time.Duration {
 	return t.now + leaveToLeader + stagger*time.Duration(t.index)
 }
 
-// again returns the time at which this replica repeats a message of this step without an effect.
+// again returns the time at which this replica repeats a message of this step that has had no effect.
 func (t *timer) again() time.Duration { return t.now + repeatAfter + 4*stagger*time.Duration(t.index) }

@@ -71,8 +71,8 @@ func (v *vector) Advance(t posix.Time) {
 // time returns the time of the entry that is being executed.
 func (v *vector) time() posix.Time { return v.entryTime }
 
-// Observe notes that later entries here follow from everything in a vector. Commands that are undecided here
-// and open in the vector become marked: the state of this partition follows from their commits.
+// Observe records that later entries here follow from everything in a vector. Commands that are undecided
+// here and open in the vector become marked: the state of this partition follows from their commits.
 func (v *vector) Observe(seen ask.Vector) {
 	own := v.Own()
 	if here := seen.Of(v.partition); here.LastOpen() > 0 && here.History == own.History {
@@ -91,7 +91,7 @@ func (v *vector) IsFalse(q *ask.Request, entry multicast.MessageID) bool {
 	return reader.IsPast(own) || reader.IsAhead(own) || reader.Count == own.Count
 }
 
-// open notes the commit of a command for which another party has given a ballot.
+// open records the commit of a command for which another party has given a ballot.
 func (v *vector) open(partition uint16, b *ballot) {
 	place := make(ask.Vector, partition+1)
 	place[partition] = ask.Seen{History: b.vector.Of(partition).History}.Observe(b.place)

@@ -132,15 +132,15 @@ type ReplicaStatus struct {
 	Partition uint16 `json:"partition"`
 	Process   uint32 `json:"process"`
 	Leads     bool   `json:"leads"`
-	Seated    bool   `json:"seated"`           // false: the replica does not take part in the group yet
-	Applied   uint64 `json:"applied"`          // number of executed commands of its partition
-	Undecided int    `json:"undecided"`        // number of commands of several partitions that wait for other partitions
-	Histories uint64 `json:"histories"`        // number of times that the partition has lost entries which a client had seen
-	AgeMS     int64  `json:"age_ms"`           // upper bound of the age of the data in its answers
-	Before    uint64 `json:"applied_before"`   // Applied 10 s ago; 0: unknown
-	StillMS   int64  `json:"still_ms"`         // time since the last change of Applied
-	Spread    int    `json:"spread,omitempty"` // number of partitions over which new directories spread; 0: unknown
-	Data      *Data  `json:"data,omitempty"`   // only of the leader: the data of its partition
+	Seated    bool   `json:"seated"`           // false: it does not take part yet
+	Applied   uint64 `json:"applied"`          // commands of its partition
+	Undecided int    `json:"undecided"`        // commands of several partitions that wait for others
+	Histories uint64 `json:"histories"`        // number of times that the partition has lost entries that a client had seen
+	AgeMS     int64  `json:"age_ms"`           // upper bound of the age of the data that it reads
+	Before    uint64 `json:"applied_before"`   // commands that it had executed 10 s ago; 0: not known
+	StillMS   int64  `json:"still_ms"`         // since the last change of Applied
+	Spread    int    `json:"spread,omitempty"` // partitions over which new directories spread; 0: not known
+	Data      *Data  `json:"data,omitempty"`   // of its partition, if it is the leader
 }
 
 // Data is the size of the contents of a partition's files, with one copy of each block.

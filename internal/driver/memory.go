@@ -27,7 +27,7 @@ type memory struct {
 	completions []fabric.Completion // GUARDED_BY mu; for the next turn
 }
 
-// UseMemory gives the node an endpoint. It is called before Run, at most once. The driver owns the endpoint
+// UseMemory sets the endpoint of the node. Call it before Run, at most once. The driver owns the endpoint
 // from now on: Run closes it.
 func (d *Driver) UseMemory(e fabric.Endpoint) { d.memory.endpoint = e }
 

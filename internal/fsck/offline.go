@@ -91,7 +91,7 @@ func claim(dir string) (unlock func() error, err error) {
 	return lock.Close, nil
 }
 
-// readPlan gives the cluster as its registry describes it.
+// readPlan returns the cluster as its registry describes it.
 func readPlan(ctx context.Context, dir string) (*topology.Cluster, error) {
 	path := filepath.Join(dir, registry.LocalFile)
 	r, err := registry.OpenLocal(path)

@@ -18,7 +18,7 @@ import (
 
 // Source is a running cluster, as a client sees it.
 type Source interface {
-	// Scan gives a page of the keys of a partition behind after, and the part of the order that the replica
+	// Scan returns a page of the keys of a partition behind after, and the part of the order that the replica
 	// has executed; no pairs at the end.
 	Scan(ctx context.Context, partition uint16, after []byte) ([]meta.Pair, ask.Seen, error)
 	// HasBlock reports whether a block of a partition can be read.
@@ -70,7 +70,7 @@ func Online(ctx context.Context, source Source, o Options) (Report, error) {
 	return found, nil
 }
 
-// both gives the problems of after that are also in before.
+// both returns the problems of after that are also in before.
 func both(before, after []Problem) []Problem {
 	return slices.DeleteFunc(slices.Clone(after), func(p Problem) bool {
 		return !slices.ContainsFunc(before, func(q Problem) bool { return p.Where == q.Where && p.What == q.What })

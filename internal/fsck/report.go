@@ -15,7 +15,7 @@ type Problem struct {
 	InFlight bool `json:"in_flight,omitempty"`
 }
 
-// String gives the problem in one line.
+// String returns the problem in one line.
 func (p Problem) String() string {
 	if p.InFlight {
 		return fmt.Sprintf("%s: possibly in flight: %s", p.Where, p.What)

@@ -19,7 +19,7 @@ type base interface {
 	write(pending *table, sync bool) error
 	// replace replaces the entries by those of fill, see Store.Replace.
 	replace(fill Fill) error
-	// view gives the committed entries as they are now.
+	// view returns the committed entries as they are now.
 	view() (*View, error)
 	// verify reads all entries, and calls each with their sizes until it returns false.
 	verify(each func(bytes int) bool) error
@@ -29,7 +29,7 @@ type base interface {
 // ErrClosed is the error of a Store after Close.
 var ErrClosed = errors.New("store is closed")
 
-// Store is ordered keys in batches. It has one owner.
+// Store is a store of ordered keys that are written in batches. It is not safe for concurrent use.
 type Store struct {
 	pending table
 	written int // bytes of the writes since the last Commit, about
@@ -38,7 +38,7 @@ type Store struct {
 	err     error   // K2
 }
 
-// Get gives the value of key, nil if it is absent. The caller must not change it.
+// Get returns the value of key, nil if it is absent. The caller must not change it.
 func (s *Store) Get(key []byte) []byte {
 	if value, ok := s.pending.get(key); ok {
 		return value
@@ -60,7 +60,7 @@ func (s *Store) Set(key, value []byte) {
 	s.written += len(both) + entryOverhead
 }
 
-// Delete removes key if it is there.
+// Delete removes key if it is present.
 func (s *Store) Delete(key []byte) {
 	s.pending.set(entry{key: bytes.Clone(key)})
 	s.written += len(key) + entryOverhead
@@ -140,7 +140,7 @@ func (s *Store) Commit(sync bool) error {
 	return s.err
 }
 
-// Err gives the first error, nil if there was none.
+// Err returns the first error, nil if there was none.
 func (s *Store) Err() error { return s.err }
 
 // Verify reads all committed entries, with their checksums, and gives the first error. It calls each, which

@@ -20,7 +20,7 @@ type table struct {
 	changes uint64 // counts moves of entries, for cursors
 }
 
-// find gives the place of key, or the place for its insertion.
+// find returns the place of key, or the place for its insertion.
 func (t *table) find(key []byte) (run, at int, found bool) {
 	run = sort.Search(len(t.runs), func(i int) bool { return bytes.Compare(t.runs[i][0].key, key) > 0 }) - 1
 	if run < 0 {
@@ -117,7 +117,7 @@ func (c *cursor) settle() {
 	}
 }
 
-// peek gives the entry ahead.
+// peek returns the entry ahead.
 func (c *cursor) peek() (entry, bool) {
 	if c.changes != c.table.changes {
 		c.settle()

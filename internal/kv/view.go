@@ -31,7 +31,7 @@ func (v *View) Scan(_, _ []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Err gives the error that ended a Scan early.
+// Err returns the error that ended a Scan early.
 func (v *View) Err() error { return v.err }
 
 // Close releases the view.

@@ -357,7 +357,7 @@ func (c *forestChecker) checkRules() {
 	}
 }
 
-// readTable gives the encoded rules of the table.
+// readTable returns the encoded rules of the table.
 func (c *forestChecker) readTable() map[posix.Ino][]byte {
 	table := map[posix.Ino][]byte{}
 	for p := range c.stores {

@@ -13,7 +13,7 @@ import (
 
 func taskKey(dir posix.Ino) []byte { return numberKey(prefixTask, uint64(dir)) }
 
-// task gives the task of a directory, if there is one here.
+// task returns the task of a directory, if there is one here.
 func (m *Machine) task(dir posix.Ino) (Task, bool) {
 	b := m.keys.Get(taskKey(dir))
 	if b == nil {

@@ -133,8 +133,8 @@ func (w *written) release(ino posix.Ino, handle uint64) {
 	}
 }
 
-// keep keeps the content of a write, and reports whether it did. It does not keep content that a program
-// wants to be ordered at once, and pages of shared mappings, which may come after the last close.
+// keep keeps the content of a write, and reports whether it did. It does not keep content that the program
+// demands to be ordered at once, and pages of shared mappings, which may come after the last close.
 func (w *written) keep(ctx context.Context, in *fuse.WriteIn, data []byte) (bool, error) {
 	const atOnce = unix.O_DSYNC | unix.O_DIRECT // the first is a part of O_SYNC
 	if w == nil || in.Flags&atOnce != 0 || in.WriteFlags&fuse.WRITE_CACHE != 0 {
@@ -162,7 +162,7 @@ func (w *written) settleHandle(ctx context.Context, ino posix.Ino, handle uint64
 	return w.FlushHandle(ctx, ino, handle)
 }
 
-// settleDescriptor is settleHandle for the close of a descriptor: the error does not count as told.
+// settleDescriptor is settleHandle for the close of a descriptor: the error does not count as reported.
 func (w *written) settleDescriptor(ctx context.Context, ino posix.Ino, handle uint64) error {
 	if w == nil {
 		return nil
@@ -232,7 +232,7 @@ func (w *written) settleWithin(most time.Duration) error {
 	return w.settleAll(ctx)
 }
 
-// lost returns the losses that open files were not told of.
+// lost returns the losses that were not reported to open files.
 func (w *written) lost() (all []serve.Lost) {
 	if w == nil {
 		return nil

@@ -64,8 +64,8 @@ func (w *walk) run(ctx context.Context) error {
 	return nil
 }
 
-// targetOf gives the partition for an entry of a directory: directories without a rule above them spread over
-// the shards of the region.
+// targetOf returns the partition for an entry of a directory: directories without a rule above them spread
+// over the shards of the region.
 func (w *walk) targetOf(at *level, e *meta.Entry) uint16 {
 	if e.Attr.Mode.IsDir() && at.rule.IsZero() {
 		cluster := w.mover.cfg.Client.Cluster()

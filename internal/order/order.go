@@ -139,7 +139,7 @@ func (o *Orders) message(e Entry) multicast.Message {
 	return m
 }
 
-// Delivered notes that a message was delivered.
+// Delivered records that a message was delivered.
 func (o *Orders) Delivered(id multicast.MessageID) { delete(o.proposed, id) }
 
 // Pending reports whether this replica has proposed a message that is not delivered yet. The cores lose no

@@ -27,8 +27,8 @@ func (m Mode) grants(class int, want Access) bool { return Access(m>>class)&want
 // The supplementary groups of a user are unknown: only the machine's kernel knows them. So the rules treat
 // the user as a member or not a member of each group for which the machine may act, whichever gives more.
 
-// As gives the credentials of c where a acts for it: root without power becomes Nobody. EPERM: a may not act
-// for this user, or not for this group.
+// As returns the credentials of c where a acts for it: root without power becomes Nobody. EPERM: a may not
+// act for this user, or not for this group.
 func (a *Authority) As(c Cred) (Cred, Code) {
 	switch {
 	case a.Root():

@@ -123,7 +123,7 @@ func ParseIDs(text string) ([]IDs, error) {
 	return apart, nil
 }
 
-// FormatIDs gives the text that ParseIDs reads.
+// FormatIDs returns the text that ParseIDs reads.
 func FormatIDs(ranges []IDs) string {
 	var parts []string
 	for _, r := range ranges {

@@ -96,7 +96,7 @@ func (c Code) Errno() uint32 {
 	return codes[c].errno
 }
 
-// String gives the symbolic name.
+// String returns the symbolic name.
 func (c Code) String() string {
 	if !c.Valid() {
 		return fmt.Sprintf("code %d", uint8(c))
@@ -112,7 +112,7 @@ func (c Code) Error() string {
 	return codes[c].text
 }
 
-// Err gives nil for OK, else c.
+// Err returns nil for OK, else c.
 func (c Code) Err() error {
 	if c == OK {
 		return nil

@@ -50,10 +50,10 @@ const (
 	PermMask    Mode = 0o7777
 )
 
-// Type gives the type bits.
+// Type returns the type bits.
 func (m Mode) Type() Mode { return m & TypeMask }
 
-// Perm gives the permission bits with set-id and sticky.
+// Perm returns the permission bits with set-id and sticky.
 func (m Mode) Perm() Mode { return m & PermMask }
 
 // IsDir reports whether m is a directory's.
@@ -101,7 +101,7 @@ const (
 // writer (6 bytes) and the writer's counter (8 bytes), big endian.
 type BlockID [16]byte
 
-// String gives the id in hexadecimal.
+// String returns the id in hexadecimal.
 func (id BlockID) String() string { return fmt.Sprintf("%x", id[:]) }
 
 // BlockRight proves to storage servers that a replica has given a client the place of a block of a file that
@@ -128,10 +128,10 @@ func MakeBlockID(partition uint16, session uint64, counter uint64) BlockID {
 	return id
 }
 
-// Partition gives the partition that the block was written for: its home.
+// Partition returns the partition that the block was written for: its home.
 func (id BlockID) Partition() uint16 { return binary.BigEndian.Uint16(id[:2]) }
 
-// Session gives the session of the block's writer.
+// Session returns the session of the block's writer.
 func (id BlockID) Session() uint64 { return binary.BigEndian.Uint64(id[:8]) & (1<<48 - 1) }
 
 // Counter distinguishes the blocks of a session.

@@ -22,7 +22,7 @@ import (
 // takes no steps.
 type Remains struct {
 	Process multicast.ProcessID
-	Log     primcast.Remains // state of the partition's own order in the log
+	Log     primcast.Remains // of the partition's own order
 	Keys    *kv.Store
 	Replica *replica.Replica
 	// Doubt is the reason why the log may lack entries that the replica has acknowledged; empty: it lacks

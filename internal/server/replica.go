@@ -40,7 +40,7 @@ type hosted struct {
 	log       *wal.Log
 	replica   *replica.Replica
 	driver    *driver.Driver
-	memory    fabric.Endpoint // for a partition whose order works in one-sided memory; nil: none
+	memory    fabric.Endpoint // of a partition that is ordered in one-sided memory; nil: none
 	exports   exports
 	cut       cut
 	counts    *counts

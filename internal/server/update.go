@@ -225,8 +225,8 @@ func (s *Server) Replicas(ctx context.Context) []ask.Status {
 	return all
 }
 
-// Spread returns, for each partition with a replica on this server, the number of partitions over which its
-// new directories spread. It omits a replica that does not answer until ctx ends.
+// Spread returns for each partition with a replica on this server the number of partitions over which its new
+// directories spread. A replica that does not answer until ctx ends is missing.
 func (s *Server) Spread(ctx context.Context) map[uint16]int {
 	of := map[uint16]int{}
 	var asking sync.WaitGroup

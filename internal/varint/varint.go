@@ -128,10 +128,10 @@ func (r *Reader) Len() int { return len(r.unread) }
 // Fail marks the input as malformed: a value is out of its domain.
 func (r *Reader) Fail() { r.fail() }
 
-// Err gives ErrMalformed if a read failed.
+// Err returns ErrMalformed if a read failed.
 func (r *Reader) Err() error { return r.err }
 
-// Done gives ErrMalformed if a read failed or bytes are left over.
+// Done returns ErrMalformed if a read failed or bytes are left over.
 func (r *Reader) Done() error {
 	if r.err == nil && len(r.unread) != 0 {
 		r.fail()

@@ -106,7 +106,7 @@ func appendBatch(b []byte, seed uint32, number uint64, records [][]byte) ([]byte
 	return b, nil
 }
 
-// split gives the records of a payload, and false for malformed bytes.
+// split returns the records of a payload, and false for malformed bytes.
 func split(payload []byte) iter.Seq2[[]byte, bool] {
 	return func(yield func([]byte, bool) bool) {
 		r := varint.NewReader(payload)

@@ -22,7 +22,7 @@ func (l *Log) path(number uint64) string {
 	return filepath.Join(l.dir, fmt.Sprintf("%0*x%s", nameDigits, number, suffix))
 }
 
-// segments gives the numbers of the segments in the directory, newest first.
+// segments returns the numbers of the segments in the directory, newest first.
 func (l *Log) segments() ([]uint64, error) {
 	entries, err := os.ReadDir(l.dir)
 	if err != nil {

@@ -59,7 +59,7 @@ func openReader(path string) (_ *reader, err error) {
 
 func (r *reader) close() error { return r.file.Close() }
 
-// next gives the payload of the next batch; io.EOF at the end, errTorn if no whole batch is at offset.
+// next returns the payload of the next batch; io.EOF at the end, errTorn if no whole batch is at offset.
 func (r *reader) next() ([]byte, error) {
 	left := r.size - r.offset
 	if left == 0 {

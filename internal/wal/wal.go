@@ -117,8 +117,8 @@ func Open(dir string, opts Options) (_ *Log, err error) {
 // Repaired is the number of bytes of unacknowledged batches that Open has cut.
 func (l *Log) Repaired() int64 { return l.repaired }
 
-// Replay gives all records from the last checkpoint on, in order, before the first Append. The bytes are the
-// caller's. The sequence ends after an error.
+// Replay returns all records from the last checkpoint on, in order, before the first Append. The bytes are
+// the caller's. The sequence ends after an error.
 func (l *Log) Replay() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		switch {

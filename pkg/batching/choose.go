@@ -40,7 +40,7 @@ func Choose(s System, w Workload, rate float64, limit time.Duration, most int) (
 	return best, nil
 }
 
-// ChooseFor gives the batch for clients in a closed loop: outstanding requests wait or are under way at
+// ChooseFor returns the batch for clients in a closed loop: outstanding requests wait or are under way at
 // any time. The leader then has outstanding/k instances at most, of which each takes the CPU time, the
 // transfer of the batch, and a round trip. So the throughput is at most
 //

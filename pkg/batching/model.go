@@ -12,7 +12,7 @@ type Cost struct {
 	PerByte time.Duration // for each byte, times 1,024: the paper gives it for each KB
 }
 
-// Of gives the CPU time for a message of some bytes.
+// Of returns the CPU time for a message of some bytes.
 func (c Cost) Of(bytes int) time.Duration {
 	return c.Fixed + time.Duration(float64(c.PerByte)*float64(bytes)/1024)
 }
@@ -37,7 +37,7 @@ type Workload struct {
 	Execute       time.Duration // φexec, CPU time of a request
 }
 
-// Batch gives S2a: the bytes of a message with a batch of k requests.
+// Batch returns S2a: the bytes of a message with a batch of k requests.
 func (w Workload) Batch(k int) int { return k*(w.Request+w.RequestHeader) + w.BatchHeader }
 
 // Resource is one of those that can limit the throughput.
@@ -90,7 +90,7 @@ func (w Workload) Validate() error {
 	return nil
 }
 
-// Predict gives the prediction for batches of k requests, k at least 1.
+// Predict returns the prediction for batches of k requests, k at least 1.
 func Predict(s System, w Workload, k int) (Prediction, error) {
 	if err := s.Validate(); err != nil {
 		return Prediction{}, err

@@ -36,7 +36,7 @@ func Emulab() Setting {
 	}, 8, 16, 4}
 }
 
-// Workload gives the paper's workload in this setting, with requests of some bytes.
+// Workload returns the paper's workload in this setting, with requests of some bytes.
 func (s Setting) Workload(request int) Workload {
 	return Workload{Request: request, Answer: s.Answer, RequestHeader: s.RequestHeader, BatchHeader: s.BatchHeader}
 }

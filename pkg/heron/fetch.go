@@ -82,8 +82,8 @@ func (c *Core) choose(r *request, f *fetch) bool {
 	return true
 }
 
-// candidate gives a process that has coordinated in phase 2 (select_proc), and that was not tried. Processes
-// that are at the request come before those that are past it.
+// candidate returns a process that has coordinated in phase 2 (select_proc), and that was not tried.
+// Processes that are at the request come before those that are past it.
 func (c *Core) candidate(f *fetch) (best *peer) {
 	count := c.meetings[f.group].count
 	members := c.groups[f.group].Members
@@ -172,7 +172,7 @@ func (c *Core) read(f *fetch, slot int) {
 // reader is Core as the owner of the lanes to remote objects.
 type reader Core
 
-// fetch gives the read with a number, or nil: the request was covered by a transfer.
+// fetch returns the read with a number, or nil: the request was covered by a transfer.
 func (r *reader) fetch(number uint64) *fetch {
 	if r.current != nil {
 		for _, f := range r.current.fetches {

@@ -59,8 +59,8 @@ func (c *Core) serve() {
 	}
 }
 
-// collect gives the state of this process before the request that it has not executed, with the objects that
-// were written with a tag or a higher one (line 12; T2, T3).
+// collect returns the state of this process before the request that it has not executed, with the objects
+// that were written with a tag or a higher one (line 12; T2, T3).
 func (c *Core) collect(need uint64) []byte {
 	s := state{last: c.last, meetings: maps.Clone(c.meetings)}
 	if c.current != nil && c.current.phase != leaving {

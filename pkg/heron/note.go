@@ -9,7 +9,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// maxAsk is how many addresses a note asks for.
+// maxAsk is the maximum number of addresses that a note asks for.
 const maxAsk = 16
 
 // meeting is the state of a process in the latest common request of two groups: an entry of the paper's
@@ -94,7 +94,7 @@ func (p *peer) Landed(lane.Flight, *fabric.Completion) { p.landed = p.next }
 // Failed implements lane.Owner.
 func (p *peer) Failed(lane.Flight) {}
 
-// hear takes in the notes of all processes. A note that has landed in part is read again later.
+// hear reads the notes of all processes. A note that was written in part is read again later.
 func (c *Core) hear() {
 	var b [noteSize]byte
 	for _, p := range c.list {
@@ -141,7 +141,7 @@ func (c *Core) reached(g *multicast.Group, count uint64, executed bool) (quorum,
 	return n >= g.Quorum(), n == len(g.Members)
 }
 
-// meetingOf gives the latest common request with a process, as the process has told it.
+// meetingOf returns the latest common request with a process, according to its last note.
 func (c *Core) meetingOf(p *peer) meeting {
 	if p.id == c.cfg.Self {
 		return c.meetings[p.group]

@@ -29,7 +29,7 @@ func (o *objects) place(slot, index int) int {
 	return slot*o.cfg.slotSize() + slotHeader + index*o.cfg.versionSize()
 }
 
-// load gives both versions of a slot. In the process's own memory they are always valid.
+// load returns both versions of a slot. In the process's own memory they are always valid.
 func (o *objects) load(slot int) (versions [2]version) {
 	b := make([]byte, o.cfg.versionSize())
 	for i := range versions {
@@ -60,7 +60,7 @@ func (o *objects) set(id ObjectID, value []byte, tag uint64) {
 	o.put(o.slot(id), v)
 }
 
-// slot gives the slot of an object, and makes one for a new object.
+// slot returns the slot of an object, and makes one for a new object.
 func (o *objects) slot(id ObjectID) int {
 	slot, ok := o.slots[id]
 	if !ok {
@@ -96,7 +96,7 @@ func (o *objects) forget(count int) {
 	o.updates = append([]update{}, o.updates[count:]...)
 }
 
-// since gives the slots written with a tag or a higher one, each once, in ascending order.
+// since returns the slots written with a tag or a higher one, each once, in ascending order.
 func (o *objects) since(tag uint64) (slots []int) {
 	if tag < o.complete {
 		for slot := range o.ids {

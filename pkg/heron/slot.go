@@ -30,7 +30,7 @@ type version struct {
 	value     []byte // nil if tag is 0
 }
 
-// encode gives the bytes of a version of an object. The checksum covers the id, so that a slot of another
+// encode returns the bytes of a version of an object. The checksum covers the id, so that a slot of another
 // object is never taken for this one.
 func (v *version) encode(id ObjectID) []byte {
 	b := make([]byte, versionHeader, versionHeader+len(v.value))
@@ -42,7 +42,7 @@ func (v *version) encode(id ObjectID) []byte {
 	return b
 }
 
-// checksum of a version without its field 16 to 19.
+// checksum returns the checksum of an encoded version. It leaves out bytes 16 to 19, which hold it.
 func checksum(id ObjectID, b []byte) uint32 {
 	var head [8]byte
 	le.PutUint64(head[:], uint64(id))
@@ -51,7 +51,7 @@ func checksum(id ObjectID, b []byte) uint32 {
 	return crc32.Update(sum, castagnoli, b[20:])
 }
 
-// decodeVersion gives a version, unless it is being written. Zeros are the version 0, which has no value.
+// decodeVersion returns a version, unless it is being written. Zeros are the version 0, which has no value.
 func decodeVersion(id ObjectID, b []byte) (v version, ok bool) {
 	v = version{tag: le.Uint64(b), prev: le.Uint64(b[8:])}
 	n := int(le.Uint32(b[20:]))
@@ -74,7 +74,7 @@ const (
 	past          // the slot has no version of the time of the request any more
 )
 
-// before gives the newest version of a slot with a tag below a bound (Algorithm 2, line 22; V3).
+// before returns the newest version of a slot with a tag below a bound (Algorithm 2, line 22; V3).
 func (cfg *Config) before(id ObjectID, slot []byte, bound uint64) (version, sight) {
 	size := cfg.versionSize()
 	a, okA := decodeVersion(id, slot[slotHeader:slotHeader+size])

@@ -9,13 +9,13 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// chunkWindow is how many chunks may be on their way to a lagger.
+// chunkWindow is the maximum number of chunks that are under way to a lagger.
 const chunkWindow = 4
 
 // chunkHeader: checksum and length (4 bytes each), attempt, index, and whether it is the last (8 each).
 const chunkHeader = 4 + 4 + 8 + 8 + 8
 
-// encodeChunk gives the bytes of a piece of a state.
+// encodeChunk returns the bytes of a piece of a state.
 func encodeChunk(attempt, index, last uint64, part []byte) []byte {
 	b := make([]byte, 8, chunkHeader+len(part))
 	le.PutUint32(b[4:], uint32(len(part)))
@@ -103,7 +103,7 @@ type record struct {
 
 const recordHeader = 4 + 4 + 8 + 8 + 8
 
-// encode gives the bytes of a state. The groups are those of the configuration, in its order.
+// encode returns the bytes of a state. The groups are those of the configuration, in its order.
 func (s *state) encode(groups []multicast.Group) []byte {
 	b := le.AppendUint64(nil, s.last)
 	for i := range groups {
@@ -122,7 +122,7 @@ func (s *state) encode(groups []multicast.Group) []byte {
 	return b
 }
 
-// decodeState gives a state that this process can take over. The records are in the order of their tags.
+// decodeState returns a state that this process can take over. The records are in the order of their tags.
 func (c *Core) decodeState(b []byte) (s state, ok bool) {
 	if len(b) < 8+24*len(c.cfg.Groups) {
 		return state{}, false

@@ -106,7 +106,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	return n, c.wrap("write", err)
 }
 
-// wrap gives an error the form of package net.
+// wrap returns an error in the form of package net.
 func (c *Conn) wrap(op string, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err

@@ -9,7 +9,7 @@ type deadline struct {
 	closed chan struct{}
 }
 
-// over gives the channel of the deadline.
+// over returns the channel of the deadline.
 func (d *deadline) over() <-chan struct{} {
 	if d.closed == nil {
 		d.closed = make(chan struct{})

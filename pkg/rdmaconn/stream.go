@@ -82,7 +82,7 @@ func (s *stream) end() {
 	}
 }
 
-// read gives bytes that have arrived.
+// read returns bytes that have arrived.
 func (s *stream) read(p []byte) int {
 	n := int(min(uint64(len(p)), s.head-s.taken))
 	for p = p[:n]; len(p) > 0; {

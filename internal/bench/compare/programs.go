@@ -42,7 +42,7 @@ func listArchive(s *site) error {
 	return os.Mkdir(s.unpackedDir(), 0o755)
 }
 
-// directoriesOf gives the directories of a list of names, in which directories end in a slash.
+// directoriesOf returns the directories of a list of names, in which directories end in a slash.
 func directoriesOf(names []string) []string {
 	seen := map[string]bool{".": true}
 	directories := []string{"."}

@@ -27,7 +27,7 @@ func seenCount(s *site, _ *worker) int { return max(1, min(s.cfg.Files, seenStep
 // errNotSeen says that the second mount is none of the same directory, or hangs.
 var errNotSeen = errors.New("the second mount does not show the change: give another mount of the same directory")
 
-// second gives the name of a file of the working directory in the second mount.
+// second returns the name of a file of the working directory in the second mount.
 func (p *place) second(name string) (string, error) {
 	below, err := filepath.Rel(p.Path, name)
 	return filepath.Join(p.Second, below), err

@@ -45,7 +45,7 @@ func newSite(ctx context.Context, cfg *Config, p *place, clients int, a *archive
 	return s, nil
 }
 
-// taking gives the clients that take part in a measure.
+// taking returns the clients that take part in a measure.
 func (s *site) taking(m *measure) []*worker {
 	if m.program {
 		return s.workers[:1]

@@ -113,7 +113,7 @@ func (r *Ring) place() {
 	}
 }
 
-// Members gives all members by ascending id.
+// Members returns all members by ascending id.
 func (r *Ring) Members() []Member { return slices.Clone(r.members) }
 
 // Has reports whether a server is a member.
@@ -124,7 +124,7 @@ func (r *Ring) Has(id multicast.ProcessID) bool {
 // Len is the number of members.
 func (r *Ring) Len() int { return len(r.members) }
 
-// Owners gives the n servers that hold the copies of a block, the first owner
+// Owners returns the n servers that hold the copies of a block, the first owner
 // first; fewer if the ring is smaller. They are shared: the caller does not change them.
 func (r *Ring) Owners(id posix.BlockID, n int) []multicast.ProcessID {
 	n = min(n, len(r.members))
@@ -135,8 +135,9 @@ func (r *Ring) Owners(id posix.BlockID, n int) []multicast.ProcessID {
 	return r.order(start, n)
 }
 
-// OwnersAmong gives the first n servers of the order that are not down, fewer if there are not so many. They
-// hold the copies as long as the servers in down are down. They are shared: the caller does not change them.
+// OwnersAmong returns the first n servers of the order that are not down, fewer if there are not so many.
+// They hold the copies as long as the servers in down are down. They are shared: the caller does not change
+// them.
 func (r *Ring) OwnersAmong(id posix.BlockID, n int, down []multicast.ProcessID) []multicast.ProcessID {
 	isDown := func(p multicast.ProcessID) bool { return slices.Contains(down, p) }
 	for wide := min(n, len(r.members)); ; wide = min(2*wide, len(r.members)) {
@@ -151,7 +152,7 @@ func (r *Ring) OwnersAmong(id posix.BlockID, n int, down []multicast.ProcessID) 
 	}
 }
 
-// Walk gives all members in the order in which they hold, or stand in for holding,
+// Walk returns all members in the order in which they hold, or stand in for holding,
 // copies of a block.
 func (r *Ring) Walk(id posix.BlockID) []multicast.ProcessID {
 	return r.order(r.start(id), len(r.members))
@@ -163,7 +164,7 @@ func (r *Ring) start(id posix.BlockID) int {
 	return at % len(r.points)
 }
 
-// order gives the first n servers from a point.
+// order returns the first n servers from a point.
 func (r *Ring) order(start, n int) []multicast.ProcessID {
 	servers := make([]multicast.ProcessID, n)
 	for i, m := range newWalk(r).from(start, n)[:n] {
@@ -188,7 +189,7 @@ func newWalk(r *Ring) *walk {
 	return &walk{ring: r, lastWalk: make([]int, len(r.members)), rounds: make([]int, len(r.sizes))}
 }
 
-// from gives the members from a point by round and, within a round, in ring order. It
+// from returns the members from a point by round and, within a round, in ring order. It
 // stops once the first n are known. The result is good until the next call.
 func (w *walk) from(start, n int) []met {
 	w.walks++

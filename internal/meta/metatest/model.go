@@ -184,7 +184,7 @@ func (m *Model) Apply(c *meta.Command, counter uint64) meta.Result {
 	return r
 }
 
-// try gives the code that Apply would give, and changes nothing.
+// try returns the code that Apply would give, and changes nothing.
 func (m *Model) try(c *meta.Command) posix.Code {
 	other := *m
 	other.nodes, other.named, other.lost = map[posix.Ino]*node{}, maps.Clone(m.named), maps.Clone(m.lost)

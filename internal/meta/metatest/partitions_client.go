@@ -12,10 +12,10 @@ import (
 // command concerns is there, the client looks for the partitions of the rest, and sends the command to all of
 // them.
 
-// pair notes that an inode of the model is one of the partitions'.
+// pair records that an inode of the model is one of the partitions'.
 func (c *cluster) pair(known, real posix.Ino) { c.real[known], c.known[real] = real, known }
 
-// realOf gives the number in the partitions: one that is not in use for one that the model does not have.
+// realOf returns the number in the partitions: one that is not in use for one that the model does not have.
 func (c *cluster) realOf(known posix.Ino) posix.Ino {
 	if known == 0 {
 		return 0
@@ -165,7 +165,7 @@ func (c *cluster) putAgain(t *meta.Command, at uint16) {
 	}
 }
 
-// answering gives the inode of which the partition is asked.
+// answering returns the inode of which the partition is asked.
 func answering(t *meta.Command) posix.Ino {
 	switch t.Op {
 	case meta.OpLink:
@@ -307,7 +307,7 @@ func (c *cluster) target(dir posix.Ino, at uint16, name string) uint16 {
 	return rule.Place(at, name)
 }
 
-// child gives the inode of a name, 0 if there is none.
+// child returns the inode of a name, 0 if there is none.
 func (c *cluster) child(dir posix.Ino, name string) posix.Ino {
 	if name == "." || name == ".." {
 		return 0

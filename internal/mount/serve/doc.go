@@ -1,7 +1,13 @@
-// Package serve runs a FUSE mount: it reads the kernel's requests, has a FileSystem answer them and writes
-// the answers. It also keeps the mount alive while its process changes: by a handover to a successor, or by a
-// Holder that survives the process. Decoding and encoding are go-fuse's; go-fuse's own loop can neither stop
-// before the mount ends nor leave a request to a successor.
+// Package serve runs a FUSE mount. It reads the kernel's requests, passes them to a FileSystem, and writes
+// the answers. It keeps the mount alive while its process changes:
+//
+//	daemon      the process that serves the mount
+//	successor   another process, to which the daemon hands the mount over (Handover, Take)
+//	Holder      a parent process that starts another daemon when the daemon dies
+//	LogHolder   a process that orders the answered changes if all daemons have ended
+//
+// The decoder and the encoder are those of go-fuse. Its loop is not used, because it can neither stop before
+// the mount ends nor leave a request to another process.
 //
 // # Handover
 //

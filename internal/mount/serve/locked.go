@@ -59,7 +59,7 @@ func (r *request) nodesLocked() []hold {
 	return nil
 }
 
-// begin notes a request that holds nodes.
+// begin records a request that holds nodes.
 func (l *locked) begin(nodes ...hold) {
 	if len(nodes) == 0 {
 		return
@@ -71,7 +71,7 @@ func (l *locked) begin(nodes ...hold) {
 	}
 }
 
-// end notes that the request is answered, and has the notices of nodes repeated that no request holds any
+// end records that the request is answered, and has the notices of nodes repeated that no request holds any
 // more.
 func (l *locked) end(nodes ...hold) {
 	if len(nodes) == 0 {
@@ -96,7 +96,7 @@ func (l *locked) end(nodes ...hold) {
 	}
 }
 
-// forget notes that a request will come again: notices wait for that.
+// forget records that a request will come again: notices wait for that.
 func (l *locked) forget(nodes ...hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -195,7 +195,7 @@ func (l *link) awaitEnd(ctx context.Context) bool {
 	return ctx.Err() == nil && err == nil
 }
 
-// Save gives the log holder the state of the file system, with which it continues.
+// Save sends the log holder the state of the file system, with which it would continue.
 func (l *Log) Save(state []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

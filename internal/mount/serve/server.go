@@ -195,7 +195,7 @@ func (s *server) attach(unique uint64, content []byte) bool {
 	return r != nil
 }
 
-// describe notes a node that the answer to a request describes. It reports whether there is such a request.
+// describe records a node that the answer to a request describes. It reports whether there is such a request.
 func (s *server) describe(unique uint64, node hold) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

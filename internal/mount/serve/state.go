@@ -44,14 +44,15 @@ type LockOwner struct {
 	Ending bool      `json:"ending,omitempty"` // its locks are being released
 }
 
-// Lost says that content of a file is lost, and that an open file was not told of that.
+// Lost is a loss of content of a file that was not reported to an open file.
 type Lost struct {
 	Ino  posix.Ino  `json:"ino"`
 	File uint64     `json:"file"` // the number of the open file
 	Code posix.Code `json:"code"`
 }
 
-// Told is the number of losses that an open file or directory has been told of; with File 0 the whole mount.
+// Told is the number of losses that were reported to an open file or directory; with File 0 to the mount
+// itself.
 type Told struct {
 	File      uint64 `json:"file"`
 	Directory bool   `json:"directory,omitempty"`

@@ -164,7 +164,7 @@ func (c *Core) Adopt(state []byte) ([]byte, multicast.Progress, error) { return 
 // Stats returns the counters of TRAM.
 func (c *Core) Stats() tram.Stats { return c.core.Stats() }
 
-// Pending returns the number of messages and entries at this process that wait for another process.
+// Pending is how many messages and entries wait here for another process.
 func (c *Core) Pending() int { return c.core.Pending() }
 
 // Leave informs the core that its process has left the group.

@@ -48,7 +48,7 @@ func newPieces(covered, expireAfter uint64) pieces {
 	}
 }
 
-// split gives the pieces of a message, each of which has room bytes at most.
+// split returns the pieces of a message, each of which has room bytes at most.
 func (p *pieces) split(m *multicast.Message, room int) (all [][]byte) {
 	size := room - pieceHeader
 	count := max(1, (len(m.Payload)+size-1)/size)
@@ -122,18 +122,18 @@ func (p *pieces) drop(from multicast.ProcessID) {
 	}
 }
 
-// delivered notes that a message is complete.
+// delivered records that a message is complete.
 func (p *pieces) delivered(id multicast.MessageID) { delete(p.own, id) }
 
-// takeVoid gives the messages that must be multicast again.
+// takeVoid returns the messages that must be multicast again.
 func (p *pieces) takeVoid() []multicast.Message {
 	all := p.void
 	p.void = nil
 	return all
 }
 
-// cover notes up to where the state machine is durable. It returns up to where it does not need the log (P2).
-// Deliveries that complete no message do not reach it.
+// cover records up to where the state machine is durable. It returns up to where it does not need the log
+// (P2). Deliveries that complete no message do not reach it.
 func (p *pieces) cover(to uint64) uint64 {
 	p.covered = max(p.covered, to)
 	p.spans = slices.DeleteFunc(p.spans, func(s span) bool { return s.last <= p.covered })

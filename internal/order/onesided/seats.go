@@ -24,7 +24,7 @@ func (s *seat) generation() uint32 { return uint32(len(s.past)) }
 // life is the first life of the present process.
 func (s *seat) life() uint32 { return s.generation() << generationShift }
 
-// replace notes that a process had the seat.
+// replace records that a process had the seat.
 func (s *seat) replace(former multicast.ProcessID) {
 	if !slices.Contains(s.past, former) {
 		s.past = append(s.past, former)
@@ -52,7 +52,7 @@ func newSeats(g *multicast.Group, replaced []multicast.Replacement) (all seats) 
 	return all
 }
 
-// of gives the seat that a process has now, or nil.
+// of returns the seat that a process has now, or nil.
 func (all seats) of(p multicast.ProcessID) *seat {
 	for _, s := range all {
 		if s.node == p {
@@ -62,7 +62,7 @@ func (all seats) of(p multicast.ProcessID) *seat {
 	return nil
 }
 
-// formerly gives the seat that a process had, or nil.
+// formerly returns the seat that a process had, or nil.
 func (all seats) formerly(p multicast.ProcessID) *seat {
 	for _, s := range all {
 		if slices.Contains(s.past, p) {
@@ -80,7 +80,7 @@ func (all seats) nodes() (nodes []multicast.ProcessID) {
 	return nodes
 }
 
-// all gives the seats that were replaced, for TRAM.
+// all returns the seats that were replaced, for TRAM.
 func (all seats) all() (given []tram.Seat) {
 	for _, s := range all {
 		if s.generation() > 0 {

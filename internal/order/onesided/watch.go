@@ -7,11 +7,11 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// silenceAfter is after how many times SuspectAfter of silence a member multicasts a probe. A leader speaks
-// four times as often.
+// silenceAfter is the silence of the leader after which a member multicasts a probe, in multiples of
+// SuspectAfter. A leader sends four times as often.
 const silenceAfter = 4
 
-// watch is the knowledge of a member about the leader of a group that has nothing to order.
+// watch is the information of a member about the leader while the group has nothing to order.
 type watch struct {
 	silence time.Duration
 	heard   time.Duration // of a leader, or that the group works

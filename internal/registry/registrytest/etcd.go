@@ -150,7 +150,7 @@ func (e *Etcd) Pause(t testing.TB) {
 // Resume ends a Pause.
 func (e *Etcd) Resume(t testing.TB) { e.signal(t, syscall.SIGCONT) }
 
-// signal gives the process that got it.
+// signal returns the process that got it.
 func (e *Etcd) signal(t testing.TB, signal os.Signal) (pid int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

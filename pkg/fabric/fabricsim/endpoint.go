@@ -124,7 +124,7 @@ func (e *Endpoint) stop(landing int) {
 	e.up, e.regions, e.events = false, nil, fabric.Events{}
 }
 
-// change notes that something has happened.
+// change records that something has happened.
 func (e *Endpoint) change() {
 	e.changed = true
 	if e.woken != nil && e.up {

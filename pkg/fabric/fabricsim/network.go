@@ -76,7 +76,7 @@ func New(cfg Config) *Network {
 // Now is the virtual time since the network was made.
 func (n *Network) Now() time.Duration { return n.now }
 
-// Stats gives the counts until now.
+// Stats returns the counts until now.
 func (n *Network) Stats() Stats { return n.stats }
 
 // Schedule has a function called at a time that is not past.

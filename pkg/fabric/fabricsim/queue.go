@@ -187,7 +187,7 @@ func (q *queue) refuse(p *pending) {
 	q.reply(p, fabric.Denied)
 }
 
-// region gives the region if the operation may be executed there, or nil.
+// region returns the region if the operation may be executed there, or nil.
 func (q *queue) region(p *pending) *region {
 	to := q.to()
 	if to == nil {

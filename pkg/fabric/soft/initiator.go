@@ -72,7 +72,7 @@ func (o *outgoing) current() net.Conn {
 	return o.conn
 }
 
-// take gives the operations that are to be sent, and the connection for them; nil: there is none.
+// take returns the operations that are to be sent, and the connection for them; nil: there is none.
 func (o *outgoing) take() (conn net.Conn, batch []*remote.Pending) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

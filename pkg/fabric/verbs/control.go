@@ -119,7 +119,7 @@ func (l *line) call(r request, timeout time.Duration) (reply, error) {
 	}
 }
 
-// connected gives the connection, or makes one.
+// connected returns the connection, or makes one.
 func (o *outgoing) connected(timeout time.Duration) (*line, error) {
 	if o.line != nil {
 		select {

@@ -403,7 +403,7 @@ const (
 	accessRead  = C.int(C.IBV_ACCESS_REMOTE_READ)
 )
 
-// flagsOf gives the access flags for rights.
+// flagsOf returns the access flags for rights.
 func flagsOf(rights fabric.Rights) C.int {
 	flags := C.int(C.IBV_ACCESS_LOCAL_WRITE)
 	if rights&fabric.Writable != 0 {

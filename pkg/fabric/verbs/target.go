@@ -132,7 +132,7 @@ func (s *served) post(slot int) error {
 	return s.pair.receive(ofTarget|uint64(s.id)<<32|uint64(slot), slot*noteSize, noteSize)
 }
 
-// serving gives the target's end of a queue pair, or makes one.
+// serving returns the target's end of a queue pair, or makes one.
 func (e *endpoint) serving(r *region, peer fabric.NodeID) (*served, error) {
 	if s := r.served[peer]; s != nil {
 		return s, nil

@@ -105,7 +105,7 @@ func (x *index) atomicGlobalOrder() []Violation {
 	return []Violation{x.explain("atomic global order", cycle, moments)}
 }
 
-// firstDeliveries gives when and where each message was first delivered, in the order of time.
+// firstDeliveries returns when and where each message was first delivered, in the order of time.
 func (x *index) firstDeliveries() []moment {
 	var moments []moment
 	first := make([]int, len(x.messages)) // position in moments, plus one

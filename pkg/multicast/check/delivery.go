@@ -61,7 +61,7 @@ func (x *index) agreement() []Violation {
 	return found
 }
 
-// missing gives the correct destinations of m that did not deliver it.
+// missing returns the correct destinations of m that did not deliver it.
 func (x *index) missing(m *message) []multicast.ProcessID {
 	var missing []multicast.ProcessID
 	for _, p := range x.destinations(m) {

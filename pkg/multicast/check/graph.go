@@ -13,7 +13,7 @@ type arc struct {
 	edge
 }
 
-// cycle gives a cycle, short if there are several, or nil.
+// cycle returns a cycle, short if there are several, or nil.
 func (g graph) cycle() []arc {
 	if on := g.onCycle(); on >= 0 {
 		return g.shortest(on)
@@ -21,7 +21,7 @@ func (g graph) cycle() []arc {
 	return nil
 }
 
-// onCycle gives a node of some cycle, or -1: a depth-first search, without recursion since
+// onCycle returns a node of some cycle, or -1: a depth-first search, without recursion since
 // histories are long, that meets a node which it has not left.
 func (g graph) onCycle() int {
 	const (

@@ -96,7 +96,7 @@ func Describe(violations []Violation) string {
 	return b.String()
 }
 
-// All gives the violations of everything that package multicast promises. The
+// All returns the violations of everything that package multicast promises. The
 // run must have ended: a message that is not delivered is taken as never delivered.
 func All(h *History) []Violation {
 	x := newIndex(h)
@@ -179,7 +179,7 @@ func (x *index) classify() {
 	}
 }
 
-// intern gives the number of a message.
+// intern returns the number of a message.
 func (x *index) intern(id multicast.MessageID) int {
 	n, ok := x.number[id]
 	if !ok {
@@ -210,7 +210,7 @@ func (x *index) destination(m *message, p int) bool {
 	return slices.Contains(m.Dest, x.Processes[p].Group)
 }
 
-// destinations gives the processes that m is for, in the order of its groups.
+// destinations returns the processes that m is for, in the order of its groups.
 func (x *index) destinations(m *message) []int {
 	var all []int
 	for _, g := range m.Dest {
@@ -219,7 +219,7 @@ func (x *index) destinations(m *message) []int {
 	return all
 }
 
-// sortedByTime gives the numbers 0..n-1 in the order of their times, ties as they are.
+// sortedByTime returns the numbers 0..n-1 in the order of their times, ties as they are.
 func sortedByTime(n int, at func(int) time.Duration) []int {
 	order := make([]int, n)
 	for i := range order {

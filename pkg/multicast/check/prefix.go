@@ -56,7 +56,7 @@ func (x *index) prefixOrder() []Violation {
 	return found
 }
 
-// sharedBy gives the deliveries of process p, for each group that it shares messages with.
+// sharedBy returns the deliveries of process p, for each group that it shares messages with.
 func (x *index) sharedBy(p int) map[both][]int {
 	own := x.Processes[p].Group
 	out := map[both][]int{}

@@ -46,7 +46,7 @@ func appendStart(b []byte, m *multicast.Message) []byte {
 	return varint.AppendBytes(b, m.Payload)
 }
 
-// decode gives the messages of a frame, one at a time, up to the first that is malformed.
+// decode returns the messages of a frame, one at a time, up to the first that is malformed.
 func decode(frame []byte, handle func(said)) error {
 	r := varint.NewReader(frame)
 	for r.Len() > 0 {

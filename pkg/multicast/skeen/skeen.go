@@ -102,7 +102,7 @@ func (c *Core) Replay([]byte) error {
 	return fmt.Errorf("skeen: process %d cannot restart: the protocol tolerates no failures", c.self)
 }
 
-// Stats gives the counts so far.
+// Stats returns the counts so far.
 func (c *Core) Stats() Stats { return c.stats }
 
 // Pending is the number of messages known and not delivered.

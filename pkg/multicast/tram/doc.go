@@ -1,13 +1,25 @@
-// Package tram is TRAM, the atomic multicast of "Scaling atomic ordering in shared memory": groups form a
-// tree, and processes communicate by one-sided writes (package fabric). A message is ordered first by the
-// lowest common ancestor (lca) of its destinations, and then by each group on the way down. The leader of a
-// group orders by writing into the logs of the members, and loses the right to do so when another one takes
-// over.
+// Package tram is TRAM, the atomic multicast of "Scaling atomic ordering in shared memory". Groups form a
+// tree, and processes communicate by one-sided writes (package fabric).
 //
-// Like other cores, Core is stepped (package multicast). It looks for the writes of others in its own memory,
-// so Input has completions and proposals only.
+//		           client         writes m into the inputs of the lca of m.dest
+//		             |
+//		        lca orders m      its leader writes m into the logs of its members
+//		         /        \
+//		     group        group   each gets m from its parent, and orders it in its own log
 //
-// The paper's listings are missing from the text that we have. Sections 5.1 to 5.6 describe every step:
+//	 1. The client writes a message into the input rings of all members of the lowest common ancestor (lca) of
+//	    its destinations.
+//	 2. The leader of the lca writes it into the logs of the members. It is decided when a quorum holds it.
+//	 3. The group forwards it to the child groups on the way to the destinations, which repeat step 2. Each
+//	    destination delivers it at its place in its own log.
+//	 4. A new leader of a group gets the right to write the logs of a quorum, which revokes the right of the
+//	    former one. It reads these logs, and continues with the entries that may be decided.
+//
+// Core is stepped like the cores of package multicast. It reads the writes of other processes in its own
+// memory, so Input contains completions and proposals, but no messages.
+//
+// The listings of the paper are missing in the text that we have. Its sections 5.1 to 5.6 describe every
+// step; this table has the code for each:
 //
 //	5.1  data structures               wire.go; input: regions clientRegion and parentRegion, log:
 //	                                   logRegion, propose and answer: note.ask and note.promised
@@ -76,45 +88,46 @@
 //
 // # Restarts
 //
-// The paper's processes stop for ever. Here a process comes back as its next life (Config.Life), and its
-// regions are zeroed then (fabric M1).
+// The processes of the paper stop for ever. Here a process restarts as its next life (Config.Life), with
+// zeroed regions (fabric M1).
 //
-// Others hear of the life in its first note. They treat all that they have written to it as lost: they reset
-// their lanes, and write again what is not ordered, applied or said (reborn). The process resets each of its
-// queues before the first operation, so that none of its earlier lives lands any more (fabric Q5).
+// Other processes learn of the life from its first note. They treat all that they have written to the process
+// as lost: they reset their lanes, and write again the entries that are not ordered or applied, and their
+// notes (reborn). The process resets each of its queues before the first operation, so that no operation of
+// an earlier life is executed afterwards (fabric Q5).
 //
 // In mode sync (Config.Sync) each step has one gate: its records are on disk before rights change and
 // operations leave. The records are the promises of the process, and each entry of its log with its
 // timestamp (journal.go).
 //
-//	S1  A member tells its leader up to where it has stored the log (note.stored), and in the same note the
-//	    timestamp for which that is true. It stores entries with the timestamp that it has promised only.
-//	S2  A leader counts what members say that they have stored, itself included. What is only in the memory
-//	    of a member counts for nothing. So an entry that is decided is on the disks of a quorum, with the
-//	    timestamp of one leader, together with all before it.
-//	S3  A member that has restarted has the entries and the promise that it had told of, in its memory too
-//	    (restore). For G1 to G7 it is a member that was slow. It leads only with a new timestamp, and a
-//	    grant names the life that it was given to: an answer to an earlier life counts for nothing (G1).
-//	    An entry in a slot that an earlier one had shows that the earlier one is decided (wasApplied).
-//	S4  Before a member applies an entry it has recorded it (secure). So its log has all that its state
-//	    machine has, and the positions of inputs and children follow from it.
-//	S5  A process numbers the messages of a new life in each input anew (firstOf). Entries that an earlier
+//	S1  A member reports to its leader up to which entry it has stored the log (note.stored), together with
+//	    the timestamp for which that is true. It stores only entries with the timestamp that it has promised.
+//	S2  A leader counts the reports of members, including its own. Entries that are only in the memory of a
+//	    member do not count. So a decided entry, and all entries before it, are on the disks of a quorum with
+//	    the timestamp of one leader.
+//	S3  A restarted member has the entries and the promise that it has reported, also in its memory
+//	    (restore). For G1 to G7 it is a member that was slow. It leads only with a new timestamp, and a grant
+//	    names the life to which it was given: an answer to an earlier life does not count (G1). If a slot has
+//	    an entry, the earlier entry of the same slot is decided (wasApplied).
+//	S4  A member records an entry before it applies it (secure). So its log contains all that its state
+//	    machine contains, which determines the positions of inputs and children.
+//	S5  A process numbers the messages of a new life in each input from firstOf on. An entry that an earlier
 //	    life has written into the inputs of some members is ordered before them or never.
 //
-// In mode memory nothing is recorded, and the delivery is one hop faster. A process that restarts has lost
-// its memory: amnesia.go has the rules and the proof.
+// In mode memory nothing is recorded, and messages are delivered one hop earlier. A restarted process has
+// lost its memory: amnesia.go has the rules and the proof.
 //
-// A member whose log ends before the log that others keep (Config.Keep) needs the state of another member
-// (Output.Behind, State, Adopt). It adopts the positions, the entries that the others keep, and what the
-// child groups have not taken. It keeps its promise and the entries behind the state, which count as before.
-// A child group gets the same slots from it: the positions are those of the log.
+// A member whose log ends before the entries that the others keep (Config.Keep) needs the state of another
+// member (Output.Behind, State, Adopt). It adopts the positions, the entries that the others keep, and those
+// that the child groups have not ordered. It keeps its promise and its entries after the state, which count
+// as before. A child group gets the same slots from it, because the positions are a function of the log.
 //
-// Another machine takes the seat of a process over as a new life without memory (Seat). Each process that
-// hears of it takes the rights of the node before, and gives them to the new one. The process before may
-// still run. It is for the others a member that was slow until they hear of the seat, and cut off afterwards;
-// the new one has no vote until a leader has begun that knows of it. From then on a quorum gives no vote to
-// the process before (L6). So one of both has a vote, and the proof
-// of amnesia.go holds: that the life before goes on, unheard, changes nothing.
+// Another machine can take over the seat of a process, as a new life without memory (Seat). Each process that
+// learns of the seat revokes the rights of the former node and grants them to the new one. The former process
+// may still run. For processes that do not know of the seat it is a slow member; the others have cut it off.
+// The new process has no vote until a leader has begun that knows of the seat. From then on no quorum gives a
+// vote to the former process (L6). So only one of both processes has a vote, and the proof of amnesia.go
+// holds, although the former life continues.
 //
 // # Omissions
 //

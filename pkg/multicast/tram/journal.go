@@ -258,8 +258,8 @@ func (c *durable) wasApplied() (n uint64) {
 	return n
 }
 
-// restore ends the replay. It applies entries that are known to be decided, and puts held entries into the
-// memory of this process.
+// restore ends the replay: entries that are known to be decided are applied, and the memory holds what it
+// held.
 func (c *Core) restore() {
 	l := &c.ledger
 	c.delivered = c.cfg.Delivered.Of("")

@@ -102,7 +102,7 @@ func (s *Server) Pause(t testing.TB) {
 // Resume ends a Pause.
 func (s *Server) Resume(t testing.TB) { s.signal(t, syscall.SIGCONT) }
 
-// signal gives the process that got it.
+// signal returns the process that got it.
 func (s *Server) signal(t testing.TB, signal os.Signal) (pid int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

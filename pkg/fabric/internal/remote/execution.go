@@ -30,7 +30,7 @@ func NewExecution(peer fabric.NodeID, regions *Regions) *Execution {
 	return &Execution{peer: peer, regions: regions, refused: map[fabric.RegionID]bool{}}
 }
 
-// target gives the region of an operation, or nil and the reason.
+// target returns the region of an operation, or nil and the reason.
 func (x *Execution) target(op *fabric.Op, length int) (*Region, fabric.Status) {
 	if x.refused[op.Region] {
 		return nil, fabric.Flushed

@@ -47,7 +47,7 @@ type Answer struct {
 	Length      int // of the data that follows
 }
 
-// Encode gives the bytes of a.
+// Encode returns the bytes of a.
 func (a Answer) Encode() (b [AnswerSize]byte) {
 	b[0] = byte(a.Status)
 	binary.LittleEndian.PutUint64(b[1:], a.Incarnation)

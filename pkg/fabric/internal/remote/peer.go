@@ -79,7 +79,7 @@ func (o *Peer) end(p *Pending, status fabric.Status, data []byte, incarnation ui
 	o.complete(c)
 }
 
-// Take gives the operations that are to be sent. They count as sent from now on: Lose loses them.
+// Take returns the operations that are to be sent. They count as sent from now on: Lose loses them.
 func (o *Peer) Take() (batch []*Pending) {
 	for _, p := range o.unsent {
 		if !p.local {

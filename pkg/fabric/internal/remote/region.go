@@ -67,7 +67,7 @@ func (s *Regions) change(id fabric.RegionID, peer fabric.NodeID, to func(fabric.
 	return nil
 }
 
-// region gives a region, or nil.
+// region returns a region, or nil.
 func (s *Regions) region(id fabric.RegionID) *Region {
 	s.mu.Lock()
 	defer s.mu.Unlock()
