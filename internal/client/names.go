@@ -65,15 +65,20 @@ func (n *Names) Readlink(ctx context.Context, ino posix.Ino) ([]byte, error) {
 	return a.Data, err
 }
 
+// DirState is the state of a directory when it was read.
+type DirState struct {
+	Version uint64 // as long as Version returns the same, this client knows of no later update
+	Last    uint64 // the newest cookie; names that are added later get greater cookies; 0: an older server
+}
+
 // ReadDir returns at most limit entries of dir after the cookie of an earlier entry, from the start if cookie
 // is 0. At the end it returns no entries. For an inode in another partition only number and type are set:
-// GetAttr returns the rest. The entries are as of version: as long as Version returns the same, this client
-// knows of no later update.
-func (n *Names) ReadDir(ctx context.Context, dir posix.Ino, cookie, limit uint64) (entries []meta.Entry, version uint64, err error) {
+// GetAttr returns the rest.
+func (n *Names) ReadDir(ctx context.Context, dir posix.Ino, cookie, limit uint64) (entries []meta.Entry, state DirState, err error) {
 	before := n.router.delegations.changes()
 	a, err := n.router.Query(ctx, &meta.Command{Op: meta.OpReadDir, Ino: dir, Offset: cookie, Length: limit}, route.Inode(dir))
 	if err != nil {
-		return nil, 0, err
+		return nil, DirState{}, err
 	}
 	n.leases.listed(dir, cookie, limit, &a)
 	for i := range a.Entries {
@@ -81,7 +86,7 @@ func (n *Names) ReadDir(ctx context.Context, dir posix.Ino, cookie, limit uint64
 			n.router.Suggest(e.Attr.Ino, e.At)
 		}
 	}
-	return a.Entries, versionOf(a.Partition, a.AsOf) + before, nil
+	return a.Entries, DirState{versionOf(a.Partition, a.AsOf) + before, a.Number}, nil
 }
 
 // Version distinguishes contents of a directory. As long as it equals the version of ReadDir, this client

@@ -50,8 +50,8 @@ type sighting struct {
 
 // look reads one of the directories.
 func (s *shuttle) look(c *attach.Client, dir posix.Ino) (sighting, error) {
-	entries, version, err := c.ReadDir(context.Background(), dir, 0, 100)
-	seen := sighting{number: -1, version: version}
+	entries, state, err := c.ReadDir(context.Background(), dir, 0, 100)
+	seen := sighting{number: -1, version: state.Version}
 	if err != nil {
 		return seen, err
 	}

@@ -41,7 +41,7 @@ const (
 	OpLookup    Op = 64 + iota // Ino=parent Name -> Attr; only Attr.Ino and the type are set if the inode is in another partition
 	OpGetAttr                  // Ino -> Attr
 	OpReadlink                 // Ino -> Data
-	OpReadDir                  // Ino Offset=cookie after which to start (0: from the start) Length=maximum number of entries, at most MaxEntries -> Entries; none at the end
+	OpReadDir                  // Ino Offset=cookie after which to start (0: from the start) Length=maximum number of entries, at most MaxEntries -> Entries; none at the end; Number=the last cookie that the directory has given
 	OpGetXattr                 // Ino Name -> Data
 	OpListXattr                // Ino -> Data: names, each followed by a NUL
 	OpExtents                  // Ino Offset Length -> Attr, Extents that overlap the range, in order, clipped to it; gaps are holes; Number=offset up to which they are complete, before the end of the range if there are very many

@@ -69,11 +69,12 @@ func (m *Machine) readDir(c *Command) Result {
 	if code != posix.OK {
 		return failed(code)
 	}
+	r := Result{Number: dir.cookie}
 	if c.Offset >= dir.cookie {
-		return Result{}
+		return r
 	}
 	count := int(min(c.Length, dir.Size, MaxEntries))
-	r := Result{Entries: make([]Entry, 0, count)}
+	r.Entries = make([]Entry, 0, count)
 	for e := range entriesAfter(m, dir.Ino, c.Offset) {
 		if len(r.Entries) == count {
 			break

@@ -62,11 +62,14 @@ type listing struct {
 	after   uint64       // cookie before the first entry of the page
 	entries []meta.Entry // the page; with fewer than pageEntries, the directory ends with it
 	version uint64       // version of the directory when the page was read
+	last    uint64       // the newest cookie when a program began to read; 0: not known
 	read    time.Time    // GUARDED_BY mu; zero: never
 }
 
-// from returns the entries after cookie, and their age. It uses the page again only while this client knows
-// of no later update of the partition, so that no program sees a name that the client knows to be removed.
+// from returns the entries after cookie, and their age. Names that were added after the program has begun to
+// read the directory are left out: a program that renames each name that it reads would never come to an end.
+// It uses the page again only while this client knows of no later update of the partition, so that no program
+// sees a name that the client knows to be removed.
 func (l *listing) from(ctx context.Context, f *fileSystem, dir posix.Ino, cookie uint64) ([]meta.Entry, time.Duration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,11 +80,17 @@ func (l *listing) from(ctx context.Context, f *fileSystem, dir posix.Ino, cookie
 		}
 	}
 	began := time.Now()
-	entries, version, err := f.client.ReadDir(ctx, dir, cookie, pageEntries)
+	entries, state, err := f.client.ReadDir(ctx, dir, cookie, pageEntries)
 	if err != nil {
 		return nil, 0, err
 	}
-	l.after, l.entries, l.version, l.read = cookie, entries, version, began
+	if cookie == cookieDotDot {
+		l.last = state.Last
+	}
+	if at := slices.IndexFunc(entries, func(e meta.Entry) bool { return e.Cookie > l.last }); l.last != 0 && at >= 0 {
+		entries = entries[:at]
+	}
+	l.after, l.entries, l.version, l.read = cookie, entries, state.Version, began
 	return entries, time.Since(began), nil
 }
 

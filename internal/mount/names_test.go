@@ -1,11 +1,13 @@
 package mount
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"sort"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -86,6 +88,36 @@ func (m *mounted) names(t *testing.T, dir string) (names []string) {
 	}
 	sort.Strings(names)
 	return names
+}
+
+// A program that renames each name that it reads comes to an end: names that are added meanwhile are not read.
+func TestRenamesWhileReading(t *testing.T) {
+	const files = 1500 // more than a page
+	m := mountOf(t, clienttest.New(t, spec, time.Minute))
+	require.NoError(t, os.Mkdir(m.path("d"), 0o755))
+	for i := range files {
+		m.write(t, fmt.Sprint("d/old", i), "")
+	}
+	dir, err := os.Open(m.path("d"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, dir.Close()) }()
+	for round := range 2 { // the second one after a rewind
+		for read := 0; ; {
+			names, err := dir.Readdirnames(50)
+			if errors.Is(err, io.EOF) {
+				require.Equal(t, files, read)
+				break
+			}
+			require.NoError(t, err)
+			read += len(names)
+			require.LessOrEqual(t, read, files)
+			for i, name := range names {
+				require.NoError(t, os.Rename(m.path("d/"+name), m.path(fmt.Sprint("d/new", round, "-", read, "-", i))))
+			}
+		}
+		_, err := dir.Seek(0, io.SeekStart)
+		require.NoError(t, err)
+	}
 }
 
 // A listing does not query the partitions of the listed inodes.
