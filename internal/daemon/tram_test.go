@@ -2,15 +2,20 @@ package daemon
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/order/onesided"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/transport"
 )
 
 // TestTramOrdersPartitions: servers with certificates order the partitions of their region in one-sided
@@ -41,7 +46,46 @@ func TestTramOrdersPartitions(t *testing.T) {
 			work("without")
 			w.start("westa")
 			work("with")
+			w.checkMemories(map[topology.MemoryFabric]string{topology.MemorySoft: transport.FabricTCP, topology.MemoryShm: transport.FabricShm}[fabric])
 		})
+	}
+}
+
+// checkMemories waits until all replicas show the connections to the memory of the others, and checks that
+// the loss of the first leader has revoked its rights.
+func (w *world) checkMemories(kind string) {
+	w.t.Helper()
+	a := w.operator()
+	var of PartitionHealth
+	require.EventuallyWithT(w.t, func(c *assert.CollectT) {
+		of = Judge("test", a.Status(w.t.Context()), a.Cluster()).Partitions[1]
+		assert.NotEmpty(c, of.Leader)
+		for _, r := range of.Replicas {
+			if assert.NotNil(c, r.Memory, r.Server) {
+				assert.Len(c, r.Memory.Fabrics, 2, r.Server)
+			}
+		}
+	}, time.Minute, 100*time.Millisecond)
+	require.Equal(w.t, "tram", of.Order)
+	revoked := 0
+	for _, r := range of.Replicas {
+		require.Equal(w.t, onesided.DefaultSlots, r.Memory.Slots)
+		require.Positive(w.t, r.Memory.Credits)
+		for peer, through := range r.Memory.Fabrics {
+			require.NotEqual(w.t, r.Server, peer)
+			require.Equal(w.t, kind, through)
+		}
+		revoked += r.Memory.Revocations
+	}
+	require.Positive(w.t, revoked)
+	scraped := httptest.NewRecorder()
+	w.running["westb"].Metrics().Handler().ServeHTTP(scraped, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, line := range []string{
+		`globalfs_replica_order{order="tram",partition="1",region="west",server="westb"} 1`,
+		`globalfs_replica_memory_slots{partition="1",region="west",server="westb"} 64`,
+		`globalfs_replica_memory_connections{fabric="` + kind + `",partition="1",region="west",server="westb"} 2`,
+	} {
+		require.Contains(w.t, scraped.Body.String(), line+"\n")
 	}
 }
 

@@ -61,6 +61,7 @@ type Stats struct {
 	Dropped   int // entries of earlier leaders that no quorum can have held
 	Reborn    int // restarts of others that this process has seen
 	Helped    int // times that a follower forwarded to a child (tree catch-up)
+	Revoked   int // rights of others that this process has revoked
 }
 
 type role uint8
@@ -311,6 +312,11 @@ func (c *Core) Step(in *Input, out *Output) {
 	out.Sealed = c.ledger.state.sealed
 	if c.behind > c.ledger.applied || c.mute {
 		out.Behind = multicast.UpTo(multicast.Position{Final: multicast.Timestamp(c.behind)})
+	}
+	for _, r := range out.Rights {
+		if r.Revoke {
+			c.stats.Revoked++
+		}
 	}
 	if out.Retired = c.retired; c.retired {
 		out.Ops, out.Deliveries = out.Ops[:0], out.Deliveries[:0]
