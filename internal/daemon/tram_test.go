@@ -42,6 +42,9 @@ func TestTramOrdersPartitions(t *testing.T) {
 				}
 			}
 			work("begin")
+			w.moveLeader("westb")
+			work("moved")
+			w.moveLeader("westa")
 			w.halt("westa")
 			work("without")
 			w.start("westa")
@@ -49,6 +52,16 @@ func TestTramOrdersPartitions(t *testing.T) {
 			w.checkMemories(map[topology.MemoryFabric]string{topology.MemorySoft: transport.FabricTCP, topology.MemoryShm: transport.FabricShm}[fabric])
 		})
 	}
+}
+
+// moveLeader asks a server to lead partition 1, and waits until it does.
+func (w *world) moveLeader(to string) {
+	w.t.Helper()
+	a := w.operator()
+	require.EventuallyWithT(w.t, func(c *assert.CollectT) {
+		assert.NoError(c, a.Ask(w.t.Context(), to, &Request{Op: MoveLeader, Partition: 1}, &Changed{}))
+		assert.Equal(c, to, Judge("test", a.Status(w.t.Context()), a.Cluster()).Partitions[1].Leader)
+	}, time.Minute, 100*time.Millisecond)
 }
 
 // checkMemories waits until all replicas show the connections to the memory of the others, and checks that
