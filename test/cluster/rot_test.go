@@ -129,7 +129,7 @@ const (
 	replaced = "a damaged replica is replaced"
 )
 
-// rot inverts a bit of a file of a server that is down. The server starts and says some texts, and the majority
+// rot inverts a bit of a file of a server that is down. The server starts and says some texts. The majority
 // needs it afterwards: another server is paused.
 func (v *victim) rot(t *testing.T, name, other, pattern string, part float64, says []string) {
 	server := v.Servers[name]

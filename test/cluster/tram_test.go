@@ -156,8 +156,8 @@ func TestTramRestartsOfAll(t *testing.T) {
 	w.finish(t, c)
 }
 
-// TestTramDamage: a damaged log and a data directory that was put back to a copy are found, and other processes
-// take the seats of the replicas (the whole tests run with -cluster.order tram).
+// TestTramDamage: a damaged log and a data directory that was put back to a copy are found. Other processes
+// take the seats of the replicas. TestBitRot and TestRollback have more, with -cluster.order tram.
 func TestTramDamage(t *testing.T) {
 	v := newVictimOf(t, "tram")
 	servers := v.Names()

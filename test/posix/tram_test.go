@@ -14,8 +14,8 @@ import (
 	"github.com/globalfs/globalfs/test/program"
 )
 
-// tramMount starts three servers of one region, in which TRAM orders all partitions: the global one and two of
-// the region. It returns a directory on a mount that orders each update.
+// tramMount starts three servers of one region, in which TRAM orders all partitions: the global one and two
+// of the region. It returns a directory on a mount that orders each update.
 func tramMount(t *testing.T) string {
 	requireMount(t)
 	etcd, err := processes.FindEtcd()
