@@ -122,3 +122,31 @@ func TestTramReplaces(t *testing.T) {
 	files.write(t, c, root, 5)
 	files.check(t, c, root)
 }
+
+// TestTramAddsPartition: a partition that is added to a region is ordered by TRAM, too, and gets some of the
+// new directories.
+func TestTramAddsPartition(t *testing.T) {
+	w := newWorld(t, []topology.Region{"west"}, 3)
+	w.file.Multicast.Local = topology.LocalTRAM
+	w.certify()
+	w.startAll()
+	a := w.operator()
+	require.NoError(t, a.Ask(t.Context(), "", &Request{Op: AddPartition, Region: "west"}, &Changed{}))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		a.refresh(t.Context())
+		all := Judge("test", a.Status(t.Context()), a.Cluster()).Partitions
+		if assert.Len(c, all, 3) {
+			assert.Equal(c, "tram", all[2].Order)
+			assert.Empty(c, all[2].State)
+			assert.Equal(c, 2, all[1].Spread)
+		}
+	}, time.Minute, 100*time.Millisecond)
+	f, root := w.client(a), a.Cluster().Partitions[1].Root()
+	homes := map[uint16]bool{}
+	for n := range 20 {
+		made, err := f.Mkdir(t.Context(), posix.Cred{}, client.Name{Dir: root, Name: fmt.Sprint("d", n)}, 0o755)
+		require.NoError(t, err)
+		homes[made.Ino.Partition()] = true
+	}
+	require.Equal(t, map[uint16]bool{1: true, 2: true}, homes)
+}
