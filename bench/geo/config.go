@@ -15,12 +15,13 @@ const (
 	EmbeddedWAN  = "embedded-wan"  // the same as Embedded, with the delays between the regions
 	Loopback     = "loopback"      // a process for each server and mount, on loopback, with TLS
 	LoopbackSync = "loopback-sync" // the same as Loopback, with durability sync
+	LoopbackTRAM = "loopback-tram" // the same as LoopbackSync, and TRAM orders the partitions of a region
 	Lab          = "lab"           // as Loopback in the WAN laboratory
 )
 
 // Settings lists all of them.
 func Settings() []string {
-	return []string{Embedded, EmbeddedGRPC, EmbeddedWAN, Loopback, LoopbackSync, Lab}
+	return []string{Embedded, EmbeddedGRPC, EmbeddedWAN, Loopback, LoopbackSync, LoopbackTRAM, Lab}
 }
 
 // Config selects the measurements and the settings.
@@ -86,5 +87,5 @@ func (c *Config) spec() topology.Spec {
 
 // NeedsEtcd reports whether a setting has server processes.
 func (c *Config) NeedsEtcd() bool {
-	return slices.ContainsFunc(c.Settings, func(s string) bool { return s == Loopback || s == LoopbackSync || s == Lab })
+	return slices.ContainsFunc(c.Settings, func(s string) bool { return s == Loopback || s == LoopbackSync || s == LoopbackTRAM || s == Lab })
 }

@@ -75,6 +75,9 @@ func (c *Config) start(ctx context.Context, setting string) (_ *stage, err error
 	case LoopbackSync:
 		cfg.Durability = "sync"
 		err = s.processes(ctx, cfg, flags...)
+	case LoopbackTRAM:
+		cfg.Durability, cfg.LocalOrder = "sync", string(topology.LocalTRAM)
+		err = s.processes(ctx, cfg, flags...)
 	case Lab:
 		if err := s.laboratory(&cfg); err != nil {
 			return nil, err

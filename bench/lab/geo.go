@@ -38,6 +38,7 @@ several clients also creating files apart, each client in a directory of its own
   embedded-wan    as embedded, with the delays between the regions
   loopback        etcd, and a process for each server and for a mount in each region, with TLS, on loopback
   loopback-sync   as loopback, with durability sync in place of os (only if it is named)
+  loopback-tram   as loopback-sync, and TRAM orders the partitions of a region in one-sided memory (only if it is named)
   lab             as loopback on hosts of a wide-area network in this machine, with the delays between the regions; measured from each
                   region. It needs root and /dev/net/tun, and is left out, with the reason, where these are missing
 
@@ -49,7 +50,8 @@ costs each process where.`,
 		Example: `  globalfs-lab geo --out bench/results --profile /tmp/profiles
   globalfs-lab geo --settings embedded,loopback --clients 1 --duration 500ms
   globalfs-lab geo --settings lab --datacenters 3 --output json
-  globalfs-lab geo --settings loopback,loopback-sync --regions west --datacenters 3   # the price of durability`,
+  globalfs-lab geo --settings loopback,loopback-sync --regions west --datacenters 3   # the price of durability
+  globalfs-lab geo --settings loopback-sync,loopback-tram --regions west --datacenters 3 --sync   # TRAM beside PrimCast`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}

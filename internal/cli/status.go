@@ -36,7 +36,9 @@ A problem has a level and a code:
   INFO  it ends by itself, for example after the start of a server
 
 With --verbose it also prints problems that follow from another one (a server is down, and so is its replica of a partition), and the
-errors that servers report, and the kind of the connections between servers. -o json contains everything.
+errors that servers report, the kind of the connections between servers, and the order of each partition: primcast or tram. For tram it
+shows for each replica the connections to the memory of the others (tcp, or shm on one host), the slots in use in the fullest log (at the
+leader), the free slots for its proposals (credits), and how often it has revoked the rights of another one. -o json contains everything.
 
 Exit codes: 0 healthy (no problem above INFO), 5 not healthy, 1 no server answers. In a rolling restart, wait until
 'globalfs status --settled' exits with 0 before you stop the next server. With --settled an INFO line is a failure, too.
@@ -80,7 +82,7 @@ It uses colours on a terminal only, and not if the environment variable NO_COLOR
 	outputFlag(cmd, &output)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the state repeatedly, until Ctrl-C")
 	cmd.Flags().BoolVar(&view.storage, "storage", false, "also show the storage servers in detail, which json always has")
-	cmd.Flags().BoolVarP(&view.verbose, "verbose", "v", false, "also show problems that follow from others, the errors that servers report, and the kind of the connections between servers")
+	cmd.Flags().BoolVarP(&view.verbose, "verbose", "v", false, "also show problems that follow from others, the errors that servers report, the connections between servers, and the orders of partitions")
 	cmd.Flags().BoolVar(&settled, "settled", false, "exit with 5 also while a server still has something to do after its start")
 	command.DurationVar(cmd.Flags(), &every, "every", 2*time.Second, "with --watch: time between two looks")
 	command.DurationVar(cmd.Flags(), &wait, "wait", 0, "wait at most that long until there is no problem; with --settled also until there is no INFO line")

@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -23,6 +25,7 @@ func (v statusView) write(out io.Writer, h *daemon.Health) error {
 	err := printServers(out, h)
 	if err == nil && v.verbose {
 		printLinks(out, h.Servers)
+		err = printOrders(out, h.Partitions)
 	}
 	if err == nil && v.storage {
 		err = printStorage(out, h.Servers)
@@ -128,6 +131,35 @@ func printLinks(out io.Writer, servers []daemon.ServerHealth) {
 		}
 		fmt.Fprintln(out)
 	}
+}
+
+// printOrders prints the order of each partition, and for TRAM the one-sided memory of its replicas.
+func printOrders(out io.Writer, partitions []daemon.PartitionHealth) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\nPARTITION\tORDER\tLEADER\tREPLICA\tMEMORY THROUGH\tSLOTS\tCREDITS\tREVOCATIONS")
+	for _, p := range partitions {
+		shown := false
+		for _, r := range p.Replicas {
+			if m := r.Memory; m != nil {
+				fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d/%d\t%d/%d\t%d\n", p.ID, p.Order, orDash(p.Leader), r.Server,
+					through(m.Fabrics), m.Used, m.Slots, m.Credits, m.Slots, m.Revocations)
+				shown = true
+			}
+		}
+		if !shown {
+			fmt.Fprintf(w, "%d\t%s\t%s\t-\t-\t-\t-\t-\n", p.ID, p.Order, orDash(p.Leader))
+		}
+	}
+	return w.Flush()
+}
+
+// through lists the kinds of the connections to other replicas.
+func through(fabrics map[string]string) string {
+	var all []string
+	for _, server := range slices.Sorted(maps.Keys(fabrics)) {
+		all = append(all, fmt.Sprintf("%s (%s)", server, fabrics[server]))
+	}
+	return orDash(strings.Join(all, " "))
 }
 
 func printStorageOf(w io.Writer, s *daemon.StorageServer) {

@@ -47,6 +47,26 @@ SERVER`), out.String())
 	require.NotContains(t, out.String(), "--verbose")
 }
 
+// With --verbose each partition has its order, and each replica of TRAM the state of its memory.
+func TestStatusOfOrders(t *testing.T) {
+	h := &daemon.Health{Cluster: "test", Healthy: true, Partitions: []daemon.PartitionHealth{
+		{ID: 0, Order: "primcast", Leader: "a", Replicas: []daemon.ReplicaHealth{{Server: "a", Up: true}}},
+		{ID: 1, Order: "tram", Replicas: []daemon.ReplicaHealth{
+			{Server: "a", Up: true, Memory: &daemon.Memory{Fabrics: map[string]string{"b": "shm", "c": "tcp"}, Slots: 64, Used: 3, Credits: 60, Revocations: 2}},
+			{Server: "b"},
+		}},
+	}}
+	var out bytes.Buffer
+	require.NoError(t, statusView{}.write(&out, h))
+	require.NotContains(t, out.String(), "ORDER")
+	require.NoError(t, statusView{verbose: true}.write(&out, h))
+	require.Contains(t, out.String(), `
+PARTITION  ORDER     LEADER  REPLICA  MEMORY THROUGH   SLOTS  CREDITS  REVOCATIONS
+0          primcast  a       -        -                -      -        -
+1          tram      -       a        b (shm) c (tcp)  3/64   60/64    2
+`)
+}
+
 // Colours are used only on terminals, and not with NO_COLOR.
 func TestColors(t *testing.T) {
 	t.Setenv("NO_COLOR", "")

@@ -129,18 +129,28 @@ type StorageServer struct {
 
 // ReplicaStatus is the state of a replica.
 type ReplicaStatus struct {
-	Partition uint16 `json:"partition"`
-	Process   uint32 `json:"process"`
-	Leads     bool   `json:"leads"`
-	Seated    bool   `json:"seated"`           // false: it does not take part yet
-	Applied   uint64 `json:"applied"`          // commands of its partition
-	Undecided int    `json:"undecided"`        // commands of several partitions that wait for others
-	Histories uint64 `json:"histories"`        // number of times that the partition has lost entries that a client had seen
-	AgeMS     int64  `json:"age_ms"`           // upper bound of the age of the data that it reads
-	Before    uint64 `json:"applied_before"`   // commands that it had executed 10 s ago; 0: not known
-	StillMS   int64  `json:"still_ms"`         // since the last change of Applied
-	Spread    int    `json:"spread,omitempty"` // partitions over which new directories spread; 0: not known
-	Data      *Data  `json:"data,omitempty"`   // of its partition, if it is the leader
+	Partition uint16  `json:"partition"`
+	Process   uint32  `json:"process"`
+	Leads     bool    `json:"leads"`
+	Seated    bool    `json:"seated"`           // false: it does not take part yet
+	Applied   uint64  `json:"applied"`          // commands of its partition
+	Undecided int     `json:"undecided"`        // commands of several partitions that wait for others
+	Histories uint64  `json:"histories"`        // number of times that the partition has lost entries that a client had seen
+	AgeMS     int64   `json:"age_ms"`           // upper bound of the age of the data that it reads
+	Before    uint64  `json:"applied_before"`   // commands that it had executed 10 s ago; 0: not known
+	StillMS   int64   `json:"still_ms"`         // since the last change of Applied
+	Spread    int     `json:"spread,omitempty"` // partitions over which new directories spread; 0: not known
+	Data      *Data   `json:"data,omitempty"`   // of its partition, if it is the leader
+	Memory    *Memory `json:"memory,omitempty"` // of a partition that TRAM orders
+}
+
+// Memory is the one-sided memory of a replica of a partition that TRAM orders.
+type Memory struct {
+	Fabrics     map[string]string `json:"fabrics"`     // tcp or shm, by server: the connections to the other replicas
+	Slots       int               `json:"slots"`       // of each ring
+	Used        int               `json:"used"`        // at the leader: slots in use in the fullest of the replicas' logs
+	Credits     int               `json:"credits"`     // free slots for its proposals
+	Revocations int               `json:"revocations"` // of the rights of others, since the replica began
 }
 
 // Data is the size of the contents of a partition's files, with one copy of each block.

@@ -36,6 +36,7 @@ type PartitionHealth struct {
 	Region   topology.Region `json:"region,omitempty"` // empty: global
 	State    string          `json:"state,omitempty"`  // "starting": no directory goes there yet; empty: active
 	Spread   int             `json:"spread,omitempty"` // partitions over which its new directories spread; 0: not known
+	Order    string          `json:"order"`            // primcast or tram
 	Leader   string          `json:"leader,omitempty"` // its server; empty: no leader now, the next update or canary makes the replicas elect one
 	Replicas []ReplicaHealth `json:"replicas"`
 	Applied  uint64          `json:"applied"`        // by the most advanced replica
@@ -45,10 +46,11 @@ type PartitionHealth struct {
 
 // ReplicaHealth is one replica.
 type ReplicaHealth struct {
-	Server    string `json:"server"`
-	Up        bool   `json:"up"`
-	State     string `json:"state,omitempty"` // of a replica that does not run, if its server knows it
-	Lag       uint64 `json:"lag"`             // commands behind the most advanced replica
-	Undecided int    `json:"undecided"`       // commands of several partitions that wait for others
-	AgeMS     int64  `json:"age_ms"`
+	Server    string  `json:"server"`
+	Up        bool    `json:"up"`
+	State     string  `json:"state,omitempty"` // of a replica that does not run, if its server knows it
+	Lag       uint64  `json:"lag"`             // commands behind the most advanced replica
+	Undecided int     `json:"undecided"`       // commands of several partitions that wait for others
+	AgeMS     int64   `json:"age_ms"`
+	Memory    *Memory `json:"memory,omitempty"` // of a partition that TRAM orders
 }

@@ -12,7 +12,7 @@ import (
 
 // partition records the problems of a partition and its replicas.
 func (j *judge) partition(p *topology.Partition) {
-	h := PartitionHealth{ID: p.ID, Path: p.Path, Region: p.Region, State: string(p.State)}
+	h := PartitionHealth{ID: p.ID, Path: p.Path, Region: p.Region, State: string(p.State), Order: string(j.plan.OrderOf(p))}
 	var reached uint64 // by the most advanced replica, stillAfter ago
 	for _, r := range p.Replicas {
 		h.Applied = max(h.Applied, j.replicas[uint32(r.Process)].Applied)
@@ -26,6 +26,7 @@ func (j *judge) partition(p *topology.Partition) {
 			j.behind(p, r.Server, &status, reached)
 			one.State = j.isAmnesiac(p, r)
 			one.Lag, one.Undecided, one.AgeMS = h.Applied-status.Applied, status.Undecided, status.AgeMS
+			one.Memory = status.Memory
 		} else {
 			missing = append(missing, r.Server)
 			one.State = j.isStopped(p, r)

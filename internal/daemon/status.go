@@ -8,6 +8,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/driver"
+	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -33,12 +34,16 @@ func (s *Server) Status(ctx context.Context) ServerStatus {
 			Histories: r.Histories, AgeMS: r.Age.Milliseconds(),
 		})
 	}
-	spread := s.server.Spread(ctx)
+	details := s.server.Details(ctx)
 	for i := range status.Replicas {
 		r := &status.Replicas[i]
 		before, still := s.work.movement.of(multicast.ProcessID(r.Process), time.Now())
 		r.Before, r.StillMS = before, still.Milliseconds()
-		r.Spread = spread[r.Partition]
+		detail := details[r.Partition]
+		r.Spread = detail.Spread
+		if detail.Memory != nil && int(r.Partition) < len(d.cluster.Partitions) {
+			r.Memory = tellMemory(&d.cluster.Partitions[r.Partition], detail.Memory)
+		}
 	}
 	for _, r := range s.server.Stopped() {
 		status.Stopped = append(status.Stopped, StoppedReplica{Partition: r.Partition, Process: uint32(r.Process), State: string(r.State), Reason: r.Reason})
@@ -51,6 +56,17 @@ func (s *Server) Status(ctx context.Context) ServerStatus {
 	status.Unanswered = s.work.canaries.unanswered()
 	status.Now = driver.NewSystemClock().Time().UTC()
 	return status
+}
+
+// tellMemory returns the state of a replica's memory, with the names of servers.
+func tellMemory(p *topology.Partition, m *server.MemoryStatus) *Memory {
+	told := &Memory{Fabrics: map[string]string{}, Slots: m.Slots, Used: m.Used, Credits: m.Credits, Revocations: m.Revocations}
+	for _, r := range p.Replicas {
+		if kind := m.Fabrics[r.Process]; kind != "" {
+			told.Fabrics[r.Server] = kind
+		}
+	}
+	return told
 }
 
 // dataPatience is the time limit for the usage of a partition.

@@ -2,15 +2,20 @@ package daemon
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/order/onesided"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/transport"
 )
 
 // TestTramOrdersPartitions: servers with certificates order the partitions of their region in one-sided
@@ -37,11 +42,63 @@ func TestTramOrdersPartitions(t *testing.T) {
 				}
 			}
 			work("begin")
+			w.moveLeader("westb")
+			work("moved")
+			w.moveLeader("westa")
 			w.halt("westa")
 			work("without")
 			w.start("westa")
 			work("with")
+			w.checkMemories(map[topology.MemoryFabric]string{topology.MemorySoft: transport.FabricTCP, topology.MemoryShm: transport.FabricShm}[fabric])
 		})
+	}
+}
+
+// moveLeader asks a server to lead partition 1, and waits until it does.
+func (w *world) moveLeader(to string) {
+	w.t.Helper()
+	a := w.operator()
+	require.EventuallyWithT(w.t, func(c *assert.CollectT) {
+		assert.NoError(c, a.Ask(w.t.Context(), to, &Request{Op: MoveLeader, Partition: 1}, &Changed{}))
+		assert.Equal(c, to, Judge("test", a.Status(w.t.Context()), a.Cluster()).Partitions[1].Leader)
+	}, time.Minute, 100*time.Millisecond)
+}
+
+// checkMemories waits until all replicas show the connections to the memory of the others, and checks that
+// the loss of the first leader has revoked its rights.
+func (w *world) checkMemories(kind string) {
+	w.t.Helper()
+	a := w.operator()
+	var of PartitionHealth
+	require.EventuallyWithT(w.t, func(c *assert.CollectT) {
+		of = Judge("test", a.Status(w.t.Context()), a.Cluster()).Partitions[1]
+		assert.NotEmpty(c, of.Leader)
+		for _, r := range of.Replicas {
+			if assert.NotNil(c, r.Memory, r.Server) {
+				assert.Len(c, r.Memory.Fabrics, 2, r.Server)
+			}
+		}
+	}, time.Minute, 100*time.Millisecond)
+	require.Equal(w.t, "tram", of.Order)
+	revoked := 0
+	for _, r := range of.Replicas {
+		require.Equal(w.t, onesided.DefaultSlots, r.Memory.Slots)
+		require.Positive(w.t, r.Memory.Credits)
+		for peer, through := range r.Memory.Fabrics {
+			require.NotEqual(w.t, r.Server, peer)
+			require.Equal(w.t, kind, through)
+		}
+		revoked += r.Memory.Revocations
+	}
+	require.Positive(w.t, revoked)
+	scraped := httptest.NewRecorder()
+	w.running["westb"].Metrics().Handler().ServeHTTP(scraped, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, line := range []string{
+		`globalfs_replica_order{order="tram",partition="1",region="west",server="westb"} 1`,
+		`globalfs_replica_memory_slots{partition="1",region="west",server="westb"} 64`,
+		`globalfs_replica_memory_connections{fabric="` + kind + `",partition="1",region="west",server="westb"} 2`,
+	} {
+		require.Contains(w.t, scraped.Body.String(), line+"\n")
 	}
 }
 
@@ -64,4 +121,32 @@ func TestTramReplaces(t *testing.T) {
 	c.Update(a.Cluster())
 	files.write(t, c, root, 5)
 	files.check(t, c, root)
+}
+
+// TestTramAddsPartition: a partition that is added to a region is ordered by TRAM, too, and gets some of the
+// new directories.
+func TestTramAddsPartition(t *testing.T) {
+	w := newWorld(t, []topology.Region{"west"}, 3)
+	w.file.Multicast.Local = topology.LocalTRAM
+	w.certify()
+	w.startAll()
+	a := w.operator()
+	require.NoError(t, a.Ask(t.Context(), "", &Request{Op: AddPartition, Region: "west"}, &Changed{}))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		a.refresh(t.Context())
+		all := Judge("test", a.Status(t.Context()), a.Cluster()).Partitions
+		if assert.Len(c, all, 3) {
+			assert.Equal(c, "tram", all[2].Order)
+			assert.Empty(c, all[2].State)
+			assert.Equal(c, 2, all[1].Spread)
+		}
+	}, time.Minute, 100*time.Millisecond)
+	f, root := w.client(a), a.Cluster().Partitions[1].Root()
+	homes := map[uint16]bool{}
+	for n := range 20 {
+		made, err := f.Mkdir(t.Context(), posix.Cred{}, client.Name{Dir: root, Name: fmt.Sprint("d", n)}, 0o755)
+		require.NoError(t, err)
+		homes[made.Ino.Partition()] = true
+	}
+	require.Equal(t, map[uint16]bool{1: true, 2: true}, homes)
 }

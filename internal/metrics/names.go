@@ -59,7 +59,13 @@ const (
 	ReplicaAmnesiac
 	ReplicaDamaged
 	ReplicaDiverged
-	PartitionUnanswered // of the server that reads
+	ReplicaOrder       // and order
+	ReplicaMemorySlots // of a partition that is ordered in one-sided memory, as the following ones
+	ReplicaMemoryUsed
+	ReplicaMemoryCredits
+	ReplicaMemoryRevocations
+	ReplicaMemoryConnections // and fabric
+	PartitionUnanswered      // of the server that reads
 
 	// Values of servers (labels: region, server).
 
@@ -153,12 +159,20 @@ var definitions = [namesEnd]definition{
 	ReplicaAge:       {"globalfs_replica_age_seconds", "Since the replica last knew that a quorum ordered something: what it reads is not older.", gauge, perReplica},
 	ReplicaRequests: {"globalfs_replica_request_seconds", "From a request to the replica's answer: of kind update this is the time to order, log and execute it.", durations,
 		[]string{"region", "server", "partition", "kind"}},
-	ReplicaAppends:      {"globalfs_log_append_seconds", "To write, and with durability sync to sync, what one turn of the replica adds to its log.", durations, perReplica},
-	ReplicaSyncs:        {"globalfs_log_sync_seconds", "To sync the log because something leaves for another partition; with durability sync that was done before.", durations, perReplica},
-	ReplicaDiverged:     {"globalfs_replica_diverged", "1 if the replica has another state than others of its partition after the same entry.", gauge, perReplica},
-	ReplicaStopped:      {"globalfs_replica_stopped", "1 if the replica has stopped for good, or fails again and again: the log of the server has the reason.", gauge, perReplica},
-	ReplicaAmnesiac:     {"globalfs_replica_amnesiac", "1 if the replica has lost power with durability os, and has no vote until it has the state of others.", gauge, perReplica},
-	ReplicaDamaged:      {"globalfs_replica_damaged", "1 if the replica does not run since its log or store is damaged, was rolled back, or has diverged.", gauge, perReplica},
+	ReplicaAppends:  {"globalfs_log_append_seconds", "To write, and with durability sync to sync, what one turn of the replica adds to its log.", durations, perReplica},
+	ReplicaSyncs:    {"globalfs_log_sync_seconds", "To sync the log because something leaves for another partition; with durability sync that was done before.", durations, perReplica},
+	ReplicaDiverged: {"globalfs_replica_diverged", "1 if the replica has another state than others of its partition after the same entry.", gauge, perReplica},
+	ReplicaStopped:  {"globalfs_replica_stopped", "1 if the replica has stopped for good, or fails again and again: the log of the server has the reason.", gauge, perReplica},
+	ReplicaAmnesiac: {"globalfs_replica_amnesiac", "1 if the replica has lost power with durability os, and has no vote until it has the state of others.", gauge, perReplica},
+	ReplicaDamaged:  {"globalfs_replica_damaged", "1 if the replica does not run since its log or store is damaged, was rolled back, or has diverged.", gauge, perReplica},
+	ReplicaOrder: {"globalfs_replica_order", "1 for the order of the partition: primcast, or tram (in one-sided memory).", gauge,
+		[]string{"region", "server", "partition", "order"}},
+	ReplicaMemorySlots:       {"globalfs_replica_memory_slots", "Slots of each ring in the one-sided memory of the replica.", gauge, perReplica},
+	ReplicaMemoryUsed:        {"globalfs_replica_memory_used_slots", "At the leader: slots in use in the fullest of the replicas' logs; 0 at others.", gauge, perReplica},
+	ReplicaMemoryCredits:     {"globalfs_replica_memory_credits", "Free slots for proposals of the replica in the inputs of its group.", gauge, perReplica},
+	ReplicaMemoryRevocations: {"globalfs_replica_memory_revocations_total", "How often the replica has revoked the right of another one to write its memory, since it began.", counter, perReplica},
+	ReplicaMemoryConnections: {"globalfs_replica_memory_connections", "Other replicas whose memory the replica has reached, through tcp or shm (shared memory of one host).", gauge,
+		[]string{"region", "server", "partition", "fabric"}},
 	PartitionUnanswered: {"globalfs_partition_unanswered_seconds", "How long the partition has not answered the canary reads of the server; 0 if it answers.", gauge, perReplica},
 	ReplicaLongFrames:   {"globalfs_replica_long_frames_total", "Frames to other replicas that were dropped because they were longer than a link carries: a bug.", counter, perReplica},
 

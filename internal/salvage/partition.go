@@ -15,7 +15,6 @@ import (
 	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
-	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
 // part is the remaining state of a partition.
@@ -57,7 +56,7 @@ func (s *Salvage) readPartition(ctx context.Context, p *topology.Partition) (_ *
 			err = errors.Join(fmt.Errorf("partition %d (%s): %w", p.ID, p.Path, err), x.close())
 		}
 	}()
-	best, good, logs := -1, map[multicast.ProcessID]bool{}, []*primcast.Remains{}
+	best, good, logs := -1, map[multicast.ProcessID]bool{}, []*server.RemainingLog{}
 	var winner *server.Remains
 	for i, r := range p.Replicas {
 		m := Member{Server: r.Server, Process: uint32(r.Process)}
@@ -67,7 +66,7 @@ func (s *Salvage) readPartition(ctx context.Context, p *topology.Partition) (_ *
 			x.members = append(x.members, m)
 			continue
 		}
-		m.Doubt, m.Epoch, m.Length = s.doubt(r.Server, now), now.Log.Epoch.Number, now.Log.Length
+		m.Doubt, m.Epoch, m.Length = s.doubt(r.Server, now), now.Log.Epoch, now.Log.Length
 		x.members = append(x.members, m)
 		good[r.Process], logs = m.Doubt == "", append(logs, &now.Log)
 		replica.Decisions(now.Log.Held(), x.decisions)
@@ -87,8 +86,8 @@ func (s *Salvage) readPartition(ctx context.Context, p *topology.Partition) (_ *
 	case winner == nil:
 		return x, s.readBackup(ctx, p, x)
 	}
-	x.keys, x.members[best].Chosen, x.short = winner.Keys, true, !remember(logs, good)
-	if err := winner.Replica.Finish(winner.Log.Held()); err != nil {
+	x.keys, x.members[best].Chosen, x.short = winner.Keys, true, !server.Remember(logs, func(p multicast.ProcessID) bool { return good[p] })
+	if err := winner.Replica.Finish(winner.Log.Complete(logs)); err != nil {
 		return x, err
 	}
 	x.vector = winner.Replica.Vector()
@@ -132,18 +131,6 @@ func whyMissing(members []Member) (all string) {
 		all += fmt.Sprintf("server %s: %s. ", m.Server, m.Missing)
 	}
 	return all
-}
-
-// remember reports whether a quorum of the members is left and has lost no records. The log with the newest
-// roster knows the members (R1).
-func remember(logs []*primcast.Remains, good map[multicast.ProcessID]bool) bool {
-	newest := logs[0]
-	for _, log := range logs[1:] {
-		if newest.Latest.Compare(log.Latest) < 0 {
-			newest = log
-		}
-	}
-	return newest.Remember(func(p multicast.ProcessID) bool { return good[p] })
 }
 
 // openReplica opens a copy of the replica of a partition with an index.

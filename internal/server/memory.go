@@ -18,6 +18,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric"
 	"github.com/globalfs/globalfs/pkg/fabric/soft"
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/pkg/multicast/tram"
 )
 
 // A partition whose order is TRAM's works in one-sided memory (package fabric). The memory of a replica lives
@@ -36,7 +37,14 @@ const dialRest = 50 * time.Millisecond
 // errStranger is the error for a peer that may not write to the memory of a replica.
 var errStranger = errors.New("the cluster places no such replica of the partition on that server")
 
-// memory is the one-sided memory of a replica on a server.
+// oneSided is the one-sided memory of a replica, with the order that works in it.
+type oneSided struct {
+	fabric.Endpoint
+	core    *onesided.Core // for turns, and between them
+	fabrics sync.Map       // the kind of the last connection to a peer, a string, by its process
+}
+
+// memory is a replica on a server whose partition is ordered in one-sided memory.
 type memory struct {
 	*Server
 	hosted *hosted
@@ -61,11 +69,13 @@ func (s memory) open(core *onesided.Core, way transport.Way) error {
 	if !ok {
 		return errors.New("multicast: local: tram needs servers in processes of their own: the network of this one carries no operations on memory")
 	}
+	own := &oneSided{core: core}
 	var absent sync.Map // the peers that could not be reached last
 	endpoint, err := soft.New(soft.Config{Self: fabric.NodeID(h.process), Dial: func(ctx context.Context, peer fabric.NodeID) (net.Conn, error) {
 		stream, err := streams.Stream(ctx, multicast.ProcessID(peer), way)
 		if err == nil {
 			absent.Delete(peer)
+			own.fabrics.Store(multicast.ProcessID(peer), transport.FabricOf(stream))
 			return stream, nil
 		}
 		if _, before := absent.LoadOrStore(peer, true); !before && ctx.Err() == nil {
@@ -78,7 +88,7 @@ func (s memory) open(core *onesided.Core, way transport.Way) error {
 	if err != nil {
 		return err
 	}
-	h.memory = endpoint
+	own.Endpoint, h.memory = endpoint, own
 	for _, region := range core.Regions() {
 		m, err := endpoint.Register(region.ID, region.Size)
 		if err != nil {
@@ -119,4 +129,26 @@ func wayOf(f topology.MemoryFabric) transport.Way {
 		return transport.TCPWay
 	}
 	return transport.AnyWay
+}
+
+// MemoryStatus is the state of the one-sided memory of a replica.
+type MemoryStatus struct {
+	tram.Usage
+	Revocations int // of the rights of others, since the replica began
+	// Fabrics are the kinds of the connections to other replicas: transport.FabricTCP or transport.FabricShm.
+	// Replicas that were not connected are missing.
+	Fabrics map[multicast.ProcessID]string
+}
+
+// status is called between two turns. The status of no memory is nil.
+func (m *oneSided) status() *MemoryStatus {
+	if m == nil {
+		return nil
+	}
+	status := &MemoryStatus{Usage: m.core.Usage(), Revocations: m.core.Stats().Revoked, Fabrics: map[multicast.ProcessID]string{}}
+	m.fabrics.Range(func(peer, kind any) bool {
+		status.Fabrics[peer.(multicast.ProcessID)] = kind.(string)
+		return true
+	})
+	return status
 }

@@ -106,8 +106,35 @@ func (s *Server) Metrics(report metrics.Report) {
 		report.Value(metrics.ReplicaDamaged, 0, labels...)
 		report.Value(metrics.ReplicaLongFrames, float64(h.counts.longFrames.Load()), labels...)
 	}
+	s.reportMemories(ctx, region, report)
 	for _, d := range s.Damaged() {
 		report.Value(metrics.ReplicaDamaged, 1, region, s.cfg.Name, strconv.Itoa(int(d.Partition)))
+	}
+}
+
+// reportMemories reports the order of each replica, and the state of its one-sided memory.
+func (s *Server) reportMemories(ctx context.Context, region string, report metrics.Report) {
+	plan := s.plan.Load()
+	for _, r := range s.residences() {
+		h := r.hosted.Load()
+		labels := []string{region, s.cfg.Name, strconv.Itoa(int(h.partition))}
+		report.Value(metrics.ReplicaOrder, 1, append(labels, string(plan.OrderOf(&plan.Partitions[h.partition])))...)
+		told := make(chan *MemoryStatus, 1)
+		if h.memory == nil || h.driver.Between(ctx, func() { told <- h.memory.status() }) != nil {
+			continue // no memory, or the replica is busy
+		}
+		m := <-told
+		report.Value(metrics.ReplicaMemorySlots, float64(m.Slots), labels...)
+		report.Value(metrics.ReplicaMemoryUsed, float64(m.Used), labels...)
+		report.Value(metrics.ReplicaMemoryCredits, float64(m.Credits), labels...)
+		report.Value(metrics.ReplicaMemoryRevocations, float64(m.Revocations), labels...)
+		counts := map[string]int{transport.FabricTCP: 0, transport.FabricShm: 0}
+		for _, kind := range m.Fabrics {
+			counts[kind]++
+		}
+		for kind, n := range counts {
+			report.Value(metrics.ReplicaMemoryConnections, float64(n), append(labels, kind)...)
+		}
 	}
 }
 

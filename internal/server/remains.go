@@ -15,14 +15,13 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/wal"
 	"github.com/globalfs/globalfs/pkg/multicast"
-	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
 // Remains is a replica of a stopped server, for the recovery of a partition that has lost its majority. It
 // takes no steps.
 type Remains struct {
 	Process multicast.ProcessID
-	Log     primcast.Remains // of the partition's own order
+	Log     RemainingLog // of the partition's own order
 	Keys    *kv.Store
 	Replica *replica.Replica
 	// Doubt is the reason why the log may lack entries that the replica has acknowledged; empty: it lacks
@@ -78,11 +77,7 @@ func OpenRemains(plan *topology.Cluster, partition uint16, index int, copied, or
 	if err != nil {
 		return nil, err
 	}
-	own, ok := local.(*primcast.Core)
-	if !ok {
-		return nil, fmt.Errorf("partition %d is not ordered by PrimCast: this version recovers no other partition that has lost its majority", partition)
-	}
-	r.Log, r.Keys = primcast.RemainsOf(own), h.keys
+	r.Log, r.Keys = RemainingLogOf(local), h.keys
 	log := h.log
 	h.log, h.keys = nil, nil
 	return r, log.Close()

@@ -25,7 +25,6 @@ import (
 	"github.com/globalfs/globalfs/internal/trace"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/internal/wal"
-	"github.com/globalfs/globalfs/pkg/fabric"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
@@ -40,7 +39,7 @@ type hosted struct {
 	log       *wal.Log
 	replica   *replica.Replica
 	driver    *driver.Driver
-	memory    fabric.Endpoint // of a partition that is ordered in one-sided memory; nil: none
+	memory    *oneSided // of a partition that is ordered in one-sided memory; nil: none
 	exports   exports
 	cut       cut
 	counts    *counts
@@ -301,7 +300,7 @@ func (s *Server) recoverCores(plan *topology.Cluster, h *hosted, incarnation uin
 		cfg.Replaces = seat
 	}
 	cfg.Amnesiac, cfg.Overlap = h.marked, s.cfg.Durability == wal.Sync
-	if plan.InMemory(&plan.Partitions[h.partition]) {
+	if plan.OrderOf(&plan.Partitions[h.partition]) == topology.LocalTRAM {
 		local, err = memory{s, h}.newCore(plan, position, incarnation)
 	} else {
 		local, err = primcast.New(cfg)

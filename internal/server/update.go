@@ -225,19 +225,25 @@ func (s *Server) Replicas(ctx context.Context) []ask.Status {
 	return all
 }
 
-// Spread returns for each partition with a replica on this server the number of partitions over which its new
-// directories spread. A replica that does not answer until ctx ends is missing.
-func (s *Server) Spread(ctx context.Context) map[uint16]int {
-	of := map[uint16]int{}
+// Details are the state of a replica that only its server needs.
+type Details struct {
+	Spread int           // number of partitions over which new directories of its partition spread
+	Memory *MemoryStatus // nil: its partition is not ordered in one-sided memory
+}
+
+// Details returns the details of each replica on this server, by partition. A replica that does not answer
+// until ctx ends is missing.
+func (s *Server) Details(ctx context.Context) map[uint16]Details {
+	of := map[uint16]Details{}
 	var asking sync.WaitGroup
 	var mu sync.Mutex
 	for _, r := range s.residences() {
 		asking.Go(func() {
-			h, spread := r.hosted.Load(), make(chan int, 1)
-			if h.driver.Between(ctx, func() { spread <- h.replica.Spread() }) == nil {
+			h, told := r.hosted.Load(), make(chan Details, 1)
+			if h.driver.Between(ctx, func() { told <- Details{h.replica.Spread(), h.memory.status()} }) == nil {
 				mu.Lock()
 				defer mu.Unlock()
-				of[h.partition] = <-spread
+				of[h.partition] = <-told
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/internal/order/onesided"
 	"github.com/globalfs/globalfs/internal/replica"
@@ -120,39 +121,48 @@ func (r *tree) useMemory(cfg *Config) {
 	cfg.Pipelined = false // a driver takes the next step when the effects of the last one have left
 }
 
-// cores makes the two cores of a replica.
-func (n *treeNode) cores(cfg primcast.Config, g *treeGroup, groups []multicast.Group, records [][]byte) (err error) {
-	r, keys := n.run, n.keys
+// cores makes the two cores of a replica from its store and its log.
+func (r *tree) cores(
+	cfg primcast.Config, g *treeGroup, groups []multicast.Group, keys meta.Keys, records [][]byte, amnesiac bool,
+) (order.Recovered, *primcast.Core, error) {
 	if r.memory == nil {
-		own, between, err := replicaCores(cfg, g.partition(), groups, keys, records)
-		n.local, n.cross = own, between
-		return err
+		return replicaCores(cfg, g.partition(), groups, keys, records)
 	}
 	ownAt, crossAt, err := replica.Positions(keys)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	own, err := onesided.New(onesided.Config{
-		Self: cfg.Self, Group: *g.born, Replaced: g.replaced, Delivered: ownAt, Amnesiac: r.forgets(cfg.Self, g),
+		Self: cfg.Self, Group: *g.born, Replaced: g.replaced, Delivered: ownAt, Amnesiac: amnesiac,
 		Slots: 8, SlotSize: 256, Keep: r.memory.keep, CheckpointMin: 4 << 10, SuspectAfter: 30 * time.Millisecond, Seed: uint64(cfg.Self),
 	})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	cfg.SuspectAfter, cfg.CheckpointMin = 100*time.Millisecond, 4<<10
 	cfg.Groups, cfg.Delivered, cfg.Classes, cfg.HybridClock, cfg.Overlap = groups, crossAt, true, true, false
 	cross, err := primcast.New(cfg)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	for _, record := range records {
 		if err := order.Replay(own, cross, record); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 	if at, lacks := own.Lacks(); lacks {
-		return fmt.Errorf("the log has no deliveries up to %v any more, and the store is at %v", at, ownAt)
+		return nil, nil, fmt.Errorf("the log has no deliveries up to %v any more, and the store is at %v", at, ownAt)
 	}
+	return own, cross, nil
+}
+
+// useCores makes the two cores of a replica, and its memory.
+func (n *treeNode) useCores(cfg primcast.Config, g *treeGroup, groups []multicast.Group, records [][]byte) (err error) {
+	r := n.run
+	if n.local, n.cross, err = r.cores(cfg, g, groups, n.keys, records, r.memory != nil && r.forgets(cfg.Self, g)); err != nil || r.memory == nil {
+		return err
+	}
+	own := n.local.(*onesided.Core)
 	n.endpoint = r.memory.net.Node(fabric.NodeID(cfg.Self))
 	for _, region := range own.Regions() {
 		m, err := n.endpoint.Register(region.ID, region.Size)
@@ -161,7 +171,6 @@ func (n *treeNode) cores(cfg primcast.Config, g *treeGroup, groups []multicast.G
 		}
 		own.Attach(region.ID, m)
 	}
-	n.local, n.cross = own, cross
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
@@ -36,6 +37,23 @@ func TestTreeRecover(t *testing.T) {
 	reach.require(t, nothingShort, oneShort, severalShort, settledCommit, settledAbort, reconciled, executedTail, bestWasBehind)
 }
 
+// TestTreeMemoryRecover is TestTreeRecover with TRAM.
+func TestTreeMemoryRecover(t *testing.T) {
+	reach := treeReach{}
+	seeds(t, 20, func(seed uint64) error {
+		setup := haltedSetup(seed)
+		setup.memory = &treeMemory{}
+		r := treeRun(seed, setup)
+		states, err := r.recover(reach)
+		if err != nil {
+			return err
+		}
+		again := treeSetup{begin: states, memory: &treeMemory{}, power: true, change: func(cfg *Config) { cfg.Faults.Power = 0 }}
+		return treeRun(seed+1, again).judgePower(reach)
+	})
+	reach.require(t, nothingShort, oneShort, severalShort, reconciled, executedTail, bestWasBehind)
+}
+
 const (
 	nothingShort  treeMark = "all partitions keep their majorities"
 	oneShort      treeMark = "one partition has lost its majority"
@@ -48,14 +66,16 @@ const (
 )
 
 // treeHalted is a run that ends in the middle of its work: all processes stop.
-func treeHalted(seed uint64) *tree {
+func treeHalted(seed uint64) *tree { return treeRun(seed, haltedSetup(seed)) }
+
+func haltedSetup(seed uint64) treeSetup {
 	rng := rand.New(rand.NewPCG(seed, 77))
 	end := time.Second + time.Duration(rng.Int64N(int64(6*time.Second)))
-	return treeRun(seed, treeSetup{halt: end, blocks: seed%3 == 0, change: func(cfg *Config) {
+	return treeSetup{halt: end, blocks: seed%3 == 0, change: func(cfg *Config) {
 		if seed%2 == 0 { // much work is under way at the end
 			cfg.Faults = Faults{Longest: cfg.Faults.Longest, Leads: cfg.Faults.Leads, Every: 250 * time.Millisecond, Reset: 1, Lag: 1, LagMax: cfg.Faults.LagMax}
 		}
-	}})
+	}}
 }
 
 // pauseSome stops one replica of some partitions for a while before the end: it is behind then.
@@ -125,7 +145,7 @@ func (r *tree) preload() error {
 type survivor struct {
 	store   *kv.Store
 	replica *replica.Replica
-	log     primcast.Remains
+	log     server.RemainingLog
 }
 
 // survive opens the disk of a stopped replica.
@@ -140,11 +160,11 @@ func (r *tree) survive(p multicast.ProcessID, rng *rand.Rand) (*survivor, error)
 	if err != nil {
 		return nil, err
 	}
-	local, between, err := replicaCores(primcast.Config{Self: p}, partition, treeGroups, disk.keys, r.net.processes[p].disk.records)
+	local, between, err := r.cores(primcast.Config{Self: p}, group, treeGroups, disk.keys, r.net.processes[p].disk.records, false)
 	if err != nil {
 		return nil, err
 	}
-	s := &survivor{store: disk.keys, log: primcast.RemainsOf(local)}
+	s := &survivor{store: disk.keys, log: server.RemainingLogOf(local)}
 	s.replica, err = replica.New(replica.Config{
 		Partition: partition, Groups: treeGroups, Self: p, Index: index, Incarnation: 1 << 20, Sealer: vectorKeys, Lease: time.Hour,
 		DigestPeriod: treeDigestPeriod,
@@ -155,24 +175,26 @@ func (r *tree) survive(p multicast.ProcessID, rng *rand.Rand) (*survivor, error)
 // salvage takes the best of some replicas of a partition, and executes all that its log holds.
 func (r *tree) salvage(g *treeGroup, left []multicast.ProcessID, decisions map[multicast.MessageID]cross.Decision, reach treeReach) (best *survivor, short bool, err error) {
 	rng := rand.New(rand.NewPCG(uint64(left[0]), 5))
+	var logs []*server.RemainingLog
 	for _, p := range left {
 		s, err := r.survive(p, rng)
 		if err != nil {
 			return nil, false, err
 		}
+		logs = append(logs, &s.log)
 		replica.Decisions(s.log.Held(), decisions)
 		if best == nil || best.log.Compare(&s.log) < 0 {
 			best = s
 		}
 	}
 	before := best.replica.Vector().Of(g.partition()).Count
-	if err := best.replica.Finish(best.log.Held()); err != nil {
+	if err := best.replica.Finish(best.log.Complete(logs)); err != nil {
 		return nil, false, err
 	}
 	if best.replica.Vector().Of(g.partition()).Count > before {
 		reach[executedTail]++
 	}
-	return best, !best.log.Remember(func(p multicast.ProcessID) bool { return slices.Contains(left, p) }), nil
+	return best, !server.Remember(logs, func(p multicast.ProcessID) bool { return slices.Contains(left, p) }), nil
 }
 
 // recover recovers the states of the stopped cluster. It returns the states of the new one.

@@ -202,7 +202,7 @@ func (r *tree) boot(self multicast.ProcessID, number uint64, records [][]byte) (
 	}
 	groups, shards := r.growth.knownBy(self)
 	cfg.Founded = len(treeGroups)
-	if err := n.cores(cfg, group, groups, records); err != nil {
+	if err := n.useCores(cfg, group, groups, records); err != nil {
 		return nil, err
 	}
 	n.logEnd = logEnd(n.local)

@@ -83,7 +83,11 @@ func (f *MemoryFabric) UnmarshalYAML(node *yaml.Node) error {
 	return fmt.Errorf("line %d: multicast: fabric: %s", node.Line, remedy)
 }
 
-// InMemory reports whether a partition is ordered in one-sided memory: its replicas are in one region.
-func (c *Cluster) InMemory(p *Partition) bool {
-	return c.Multicast.Local == LocalTRAM && (p.Region != "" || len(c.Regions) == 1)
+// OrderOf returns the protocol that orders a partition. Only a partition with all replicas in one region is
+// ordered in one-sided memory.
+func (c *Cluster) OrderOf(p *Partition) LocalOrder {
+	if c.Multicast.Local == LocalTRAM && (p.Region != "" || len(c.Regions) == 1) {
+		return LocalTRAM
+	}
+	return LocalPrimCast
 }

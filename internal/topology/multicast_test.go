@@ -18,14 +18,14 @@ func TestMulticastKeys(t *testing.T) {
 	require.NoError(t, err)
 	for i := range c.Partitions {
 		p := &c.Partitions[i]
-		require.Equal(t, p.Region != "", c.InMemory(p), "PrimCast orders the global partition, between regions")
+		require.Equal(t, p.Region != "", c.OrderOf(p) == LocalTRAM, "PrimCast orders the global partition, between regions")
 	}
 
 	s, err = ParseSpec([]byte("regions: [west]\nmulticast: {local: tram}\n"))
 	require.NoError(t, err)
 	c, err = s.Plan()
 	require.NoError(t, err)
-	require.True(t, c.InMemory(&c.Partitions[0]), "all replicas are in one region")
+	require.Equal(t, LocalTRAM, c.OrderOf(&c.Partitions[0]), "all replicas are in one region")
 
 	for text, says := range map[string]string{
 		"regions: [west]\nmulticast:\n  local: paxos\n":  `line 3: multicast: local: "paxos": give primcast or tram`,

@@ -60,6 +60,18 @@ func (e *grpcEndpoint) Stream(ctx context.Context, to multicast.ProcessID, way W
 	return opened, nil
 }
 
+// FabricOf returns the kind of the connection under a stream, FabricTCP or FabricShm; empty: it is no stream.
+func FabricOf(s net.Conn) string {
+	of, ok := s.(stream)
+	switch {
+	case !ok:
+		return ""
+	case of.shared:
+		return FabricShm
+	}
+	return FabricTCP
+}
+
 // stream opens a connection for a stream to a server. With SharedWay, a connection without shared memory is
 // an error.
 func (p *framedProvider) stream(ctx context.Context, address string, way Way) (*caller, error) {

@@ -32,6 +32,8 @@ var (
 	pace       = flag.Duration("chaos.pace", 5*time.Second, "how long a fault lasts, about")
 	clock      = flag.Bool("chaos.clock", false, "also step this machine's clock")
 	figuresDir = flag.String("chaos.figures", "", "directory for what was measured, as JSON and SVG")
+	order      = flag.String("chaos.order", "", "protocol that orders the partitions of a region, primcast or tram; empty: the default")
+	shards     = flag.Int("chaos.partitions", 1, "partitions of each region")
 	within     = flag.Duration("chaos.within", 5*time.Second, "how soon after a fault all must be well")
 )
 
@@ -80,6 +82,7 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "clocks"), 0o755))
 	w.cluster, err = cluster.Start(t.Context(), cluster.Config{
 		Program: binary(t), Etcd: etcd, Dir: dir, Regions: regions, Datacenters: 3, Replicas: 3, Copies: 2, Lab: w.lab,
+		LocalOrder: *order, Partitions: *shards,
 	})
 	require.NoError(t, err)
 	for _, r := range regions {
@@ -260,7 +263,7 @@ func (w *world) compareReplicas() {
 	w.t.Helper()
 	first, err := w.health()
 	require.NoError(w.t, err)
-	require.Len(w.t, first.Partitions, len(regions)+1)
+	require.Len(w.t, first.Partitions, len(regions)**shards+1)
 	require.EventuallyWithT(w.t, func(c *assert.CollectT) {
 		h, err := w.health()
 		if !assert.NoError(c, err) {

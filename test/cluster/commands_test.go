@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,6 +23,9 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/test/program"
 )
+
+// order lets all clusters of the tests use it that do not choose themselves.
+var order = flag.String("cluster.order", "", "protocol that orders the partitions of a region, primcast or tram; empty: the default")
 
 // start runs three servers on loopback with the real binary.
 func start(t *testing.T) *Cluster {
@@ -41,6 +45,9 @@ func startWith(t *testing.T, cfg Config) *Cluster {
 	}
 	cfg.Dir = t.TempDir()
 	cfg.Program = program.Path(t)
+	if cfg.LocalOrder == "" {
+		cfg.LocalOrder = *order
+	}
 	if cfg.Regions == nil {
 		cfg.Regions, cfg.Datacenters, cfg.Replicas, cfg.Copies = []topology.Region{"west", "east", "eu"}, 1, 1, 1
 	}

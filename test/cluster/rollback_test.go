@@ -47,38 +47,45 @@ func (v *victim) told(t *testing.T, by, of string) (sum wal.Position) {
 	return sum
 }
 
+const noticed = "the directory was rolled back"
+
+// useWithout uses the replica of a server that was rolled back: the majority needs it without another server.
+func (v *victim) useWithout(t *testing.T, without string) {
+	from := len(v.log(t, without))
+	v.Servers[without].Kill()
+	v.write(t, 5)
+	v.check(t)
+	require.NoError(t, v.Servers[without].Start(t.Context()))
+	require.NotContains(t, v.log(t, without)[from:], "rolled back", "a crash is none")
+}
+
+// rollBack replaces the directory of a server by a copy that was made while the server was stopped.
+func (v *victim) rollBack(t *testing.T, name string) {
+	server, saved := v.Servers[name], filepath.Join(t.TempDir(), "saved")
+	v.write(t, 5)
+	require.NoError(t, server.Stop())
+	copyDir(t, v.DataDir(name), saved)
+	require.NoError(t, server.Start(t.Context()))
+	v.awaitHealthy(t)
+	v.write(t, 20)
+	server.Kill()
+	v.putBack(t, name, saved)
+	from := len(v.log(t, name))
+	require.NoError(t, server.Start(t.Context()))
+	v.awaitSaid(t, name, from, noticed)
+	v.awaitSaid(t, name, from, replaced)
+	v.awaitHealthy(t)
+	v.check(t)
+}
+
 // A data directory is replaced by an earlier copy, like a snapshot of a virtual machine. The server detects
 // this and takes over the state of the others: no acknowledged update is lost.
 func TestRollback(t *testing.T) {
 	v := newVictim(t)
-	const noticed, replaced = "the directory was rolled back", "a damaged replica is replaced"
 	servers := v.Names()
-	useIt := func(t *testing.T, without string) { // the majority needs the server that was rolled back
-		from := len(v.log(t, without))
-		v.Servers[without].Kill()
-		v.write(t, 5)
-		v.check(t)
-		require.NoError(t, v.Servers[without].Start(t.Context()))
-		require.NotContains(t, v.log(t, without)[from:], "rolled back", "a crash is none")
-	}
 	t.Run("of a stopped server", func(t *testing.T) {
-		name, saved := servers[0], filepath.Join(t.TempDir(), "saved")
-		server := v.Servers[name]
-		v.write(t, 5)
-		require.NoError(t, server.Stop())
-		copyDir(t, v.DataDir(name), saved)
-		require.NoError(t, server.Start(t.Context()))
-		v.awaitHealthy(t)
-		v.write(t, 20)
-		server.Kill()
-		v.putBack(t, name, saved)
-		from := len(v.log(t, name))
-		require.NoError(t, server.Start(t.Context()))
-		v.awaitSaid(t, name, from, noticed)
-		v.awaitSaid(t, name, from, replaced)
-		v.awaitHealthy(t)
-		v.check(t)
-		useIt(t, servers[1])
+		v.rollBack(t, servers[0])
+		v.useWithout(t, servers[1])
 	})
 	t.Run("of a server that ran", func(t *testing.T) { // the copy knows all starts
 		name, other, saved := servers[1], servers[2], filepath.Join(t.TempDir(), "saved")
@@ -102,7 +109,7 @@ func TestRollback(t *testing.T) {
 		v.awaitSaid(t, name, from, replaced)
 		v.awaitHealthy(t)
 		v.check(t)
-		useIt(t, servers[2])
+		v.useWithout(t, servers[2])
 	})
 	t.Run("while etcd is away", func(t *testing.T) {
 		name, saved := servers[2], filepath.Join(t.TempDir(), "saved")
@@ -124,7 +131,7 @@ func TestRollback(t *testing.T) {
 		v.awaitSaid(t, name, from, replaced)
 		v.awaitHealthy(t)
 		v.check(t)
-		useIt(t, servers[0])
+		v.useWithout(t, servers[0])
 	})
 	t.Run("copy beside", func(t *testing.T) { // another host runs a copy: the original server continues
 		name, saved := servers[0], t.TempDir()
@@ -143,7 +150,7 @@ func TestRollback(t *testing.T) {
 		require.ErrorContains(t, err, "it runs already")
 		require.True(t, v.Servers[name].Running())
 		v.awaitHealthy(t)
-		useIt(t, servers[1])
+		v.useWithout(t, servers[1])
 	})
 	t.Run("new directory at once", func(t *testing.T) {
 		name := servers[1]

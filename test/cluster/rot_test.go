@@ -25,8 +25,11 @@ type victim struct {
 	files map[string]string
 }
 
-func newVictim(t *testing.T) *victim {
-	c := startWith(t, Config{Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2})
+func newVictim(t *testing.T) *victim { return newVictimOf(t, "") }
+
+// newVictimOf returns a region whose partitions have an order; empty: the default.
+func newVictimOf(t *testing.T, order string) *victim {
+	c := startWith(t, Config{Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2, LocalOrder: order})
 	m, err := c.Mount(t.Context(), "west", "", filepath.Join(t.TempDir(), "tree"))
 	require.NoError(t, err)
 	return &victim{Cluster: c, mount: m, files: map[string]string{}}
@@ -121,11 +124,46 @@ func (v *victim) flip(t *testing.T, server, pattern string, part float64) {
 	}
 }
 
+const (
+	damaged  = "the log or the store of a replica is damaged"
+	replaced = "a damaged replica is replaced"
+)
+
+// rot inverts a bit of a file of a server that is down. The server starts and says some texts. The majority
+// needs it afterwards: another server is paused.
+func (v *victim) rot(t *testing.T, name, other, pattern string, part float64, says []string) {
+	server := v.Servers[name]
+	v.write(t, 20)
+	server.Kill() // the next start makes a table of the journal
+	require.NoError(t, server.Start(t.Context()))
+	v.write(t, 20)
+	v.awaitHealthy(t)
+	server.Kill()
+	v.flip(t, name, pattern, part)
+	v.write(t, 5)
+	from := len(v.log(t, name))
+	require.NoError(t, server.Start(t.Context()))
+	for _, text := range says {
+		v.awaitSaid(t, name, from, text)
+	}
+	v.awaitHealthy(t)
+	v.check(t)
+	if says != nil {
+		aside, err := filepath.Glob(filepath.Join(v.DataDir(name), "partition-1.damaged-*"))
+		require.NoError(t, err)
+		require.Len(t, aside, 1, "the evidence stays")
+	}
+	v.Servers[other].Signal(unix.SIGSTOP)
+	v.write(t, 5)
+	v.check(t)
+	v.Servers[other].Signal(unix.SIGCONT)
+	v.awaitHealthy(t)
+}
+
 // One bit of a file of a server is inverted while the server is down. No acknowledged update is lost, the
 // server starts, and damaged replicas are replaced automatically.
 func TestBitRot(t *testing.T) {
 	v := newVictim(t)
-	const damaged, replaced = "the log or the store of a replica is damaged", "a damaged replica is replaced"
 	servers := v.Names()
 	for i, c := range []struct {
 		name, pattern string
@@ -139,34 +177,7 @@ func TestBitRot(t *testing.T) {
 		{"log end", "partition-1/log/*.wal", 1, []string{damaged, replaced}}, // it does not count as a torn write
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			name := servers[i%len(servers)]
-			server := v.Servers[name]
-			v.write(t, 20)
-			server.Kill() // the next start makes a table of the journal
-			require.NoError(t, server.Start(t.Context()))
-			v.write(t, 20)
-			v.awaitHealthy(t)
-			server.Kill()
-			v.flip(t, name, c.pattern, c.part)
-			v.write(t, 5)
-			from := len(v.log(t, name))
-			require.NoError(t, server.Start(t.Context()))
-			for _, text := range c.says {
-				v.awaitSaid(t, name, from, text)
-			}
-			v.awaitHealthy(t)
-			v.check(t)
-			if c.says != nil {
-				aside, err := filepath.Glob(filepath.Join(v.DataDir(name), "partition-1.damaged-*"))
-				require.NoError(t, err)
-				require.Len(t, aside, 1, "the evidence stays")
-			}
-			other := servers[(i+1)%len(servers)]
-			v.Servers[other].Signal(unix.SIGSTOP) // the majority needs the server that was damaged
-			v.write(t, 5)
-			v.check(t)
-			v.Servers[other].Signal(unix.SIGCONT)
-			v.awaitHealthy(t)
+			v.rot(t, servers[i%len(servers)], servers[(i+1)%len(servers)], c.pattern, c.part, c.says)
 		})
 	}
 	t.Run("no majority", func(t *testing.T) {

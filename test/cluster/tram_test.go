@@ -155,3 +155,13 @@ func TestTramRestartsOfAll(t *testing.T) {
 	w.advance(t, "after the restart of all")
 	w.finish(t, c)
 }
+
+// TestTramDamage: a damaged log and a data directory that was put back to a copy are found. Other processes
+// take the seats of the replicas. TestBitRot and TestRollback have more, with -cluster.order tram.
+func TestTramDamage(t *testing.T) {
+	v := newVictimOf(t, "tram")
+	servers := v.Names()
+	v.rot(t, servers[0], servers[1], "partition-1/log/*.wal", 0.5, []string{damaged, replaced})
+	v.rollBack(t, servers[1])
+	v.useWithout(t, servers[2])
+}

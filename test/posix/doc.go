@@ -4,5 +4,6 @@
 // skipped, with the reason.
 //
 // docs/posix.md lists the known failures of pjdfstest with their reasons. The test reads the list from
-// there. With -posix.delegate the mounts hold the directories that they make.
+// there. With -posix.delegate the mounts hold the directories that they make. TestTram has a cluster of
+// processes, in which TRAM orders all partitions.
 package posix

@@ -32,7 +32,7 @@ type world struct {
 	mount *cluster.Mount
 }
 
-func start(t *testing.T, durability string) *world {
+func start(t *testing.T, durability, order string) *world {
 	if _, err := os.Stat("/dev/fuse"); err != nil || os.Geteuid() != 0 {
 		t.Skip("only root can mount, where there is FUSE")
 	}
@@ -43,6 +43,7 @@ func start(t *testing.T, durability string) *world {
 	w := &world{T: t, disks: map[string]*lossy.Disk{}}
 	cfg := cluster.Config{
 		Program: program.Path(t), Etcd: etcd, Dir: t.TempDir(), Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2, Durability: durability,
+		LocalOrder: order,
 	}
 	for _, name := range cfg.Servers("west") {
 		disk, dir := lossy.New(), filepath.Join(cfg.Dir, "data", name)
@@ -103,6 +104,17 @@ func (w *world) launch(names ...string) {
 	}
 }
 
+// withOrders runs a test with each protocol that orders partitions.
+func withOrders(t *testing.T, test func(t *testing.T, order string)) {
+	t.Parallel()
+	for _, order := range []string{"primcast", "tram"} {
+		t.Run(order, func(t *testing.T) {
+			t.Parallel()
+			test(t, order)
+		})
+	}
+}
+
 func (w *world) path(parts ...string) string {
 	return filepath.Join(append([]string{w.mount.Dir}, parts...)...)
 }
@@ -149,9 +161,10 @@ func (w *world) requireAll(dir, name string, count int) {
 const files = 12
 
 // With sync, every acknowledged update survives, without calls of fsync.
-func TestAcknowledgedSurvivesWithSync(t *testing.T) {
-	t.Parallel()
-	w := start(t, "sync")
+func TestAcknowledgedSurvivesWithSync(t *testing.T) { withOrders(t, acknowledgedSurvivesWithSync) }
+
+func acknowledgedSurvivesWithSync(t *testing.T, order string) {
+	w := start(t, "sync", order)
 	for _, dir := range []string{w.path(), w.path("west")} {
 		for i := range files {
 			w.write(filepath.Join(dir, fmt.Sprint("file", i)), content("file", i), 0, false)
@@ -171,9 +184,10 @@ func TestAcknowledgedSurvivesWithSync(t *testing.T) {
 
 // With os, updates that fsync, O_SYNC, fdatasync, fsync of a directory, or `globalfs sync` have covered
 // survive. A later fsync of a program reports the loss of other updates.
-func TestFsyncedSurvivesWithOS(t *testing.T) {
-	t.Parallel()
-	w := start(t, "os")
+func TestFsyncedSurvivesWithOS(t *testing.T) { withOrders(t, fsyncedSurvivesWithOS) }
+
+func fsyncedSurvivesWithOS(t *testing.T, order string) {
+	w := start(t, "os", order)
 	for _, dir := range []string{w.path(), w.path("west")} {
 		for i := range files {
 			w.write(filepath.Join(dir, fmt.Sprint("early", i)), content("early", i), 0, false)
@@ -236,9 +250,10 @@ func (w *world) status() string {
 
 // With os, one server loses power, and starts again while the only other server with the same records is
 // down. It must not form a majority without these records.
-func TestOneLosesPower(t *testing.T) {
-	t.Parallel()
-	w := start(t, "os")
+func TestOneLosesPower(t *testing.T) { withOrders(t, oneLosesPower) }
+
+func oneLosesPower(t *testing.T, order string) {
+	w := start(t, "os", order)
 	names := w.Names()
 	dirs := []string{".", "west"}
 	for _, dir := range dirs {
@@ -278,9 +293,10 @@ func TestOneLosesPower(t *testing.T) {
 }
 
 // A server that is stopped before its machine keeps its vote and its acknowledged records.
-func TestStopBeforeThePowerIsCut(t *testing.T) {
-	t.Parallel()
-	w := start(t, "os")
+func TestStopBeforeThePowerIsCut(t *testing.T) { withOrders(t, stopBeforeThePowerIsCut) }
+
+func stopBeforeThePowerIsCut(t *testing.T, order string) {
+	w := start(t, "os", order)
 	dirs := []string{".", "west"}
 	for _, dir := range dirs {
 		for i := range files {
@@ -316,9 +332,10 @@ func TestStopBeforeThePowerIsCut(t *testing.T) {
 // With os, a majority that has lost power waits for the other replica, because that may have records which
 // the majority has lost. If it never returns, an operator replaces it: the partition continues, with all
 // synced data.
-func TestOneNeverReturns(t *testing.T) {
-	t.Parallel()
-	w := start(t, "os")
+func TestOneNeverReturns(t *testing.T) { withOrders(t, oneNeverReturns) }
+
+func oneNeverReturns(t *testing.T, order string) {
+	w := start(t, "os", order)
 	names := w.Names()
 	dirs := []string{".", "west"}
 	for _, dir := range dirs {

@@ -164,6 +164,9 @@ func (c *Core) Adopt(state []byte) ([]byte, multicast.Progress, error) { return 
 // Stats returns the counters of TRAM.
 func (c *Core) Stats() tram.Stats { return c.core.Stats() }
 
+// Usage tells how full the rings of TRAM are.
+func (c *Core) Usage() tram.Usage { return c.core.Usage() }
+
 // Pending is how many messages and entries wait here for another process.
 func (c *Core) Pending() int { return c.core.Pending() }
 

@@ -12,6 +12,8 @@
 // before it admits a newer connection, by a byte, and an initiator sends nothing before it is admitted: an
 // operation that was reported as lost cannot land behind a reset (Q5).
 //
+// Operations of a node on itself are executed by Post.
+//
 // For a write, the goroutine holds the lock of the region while it copies up to 64 KiB, and looks at the
 // rights each time. A read is copied as a whole.
 // Revoke takes the same lock (M3). Load and Store take it, too, so a piece is visible as a whole (M2).

@@ -34,6 +34,7 @@ type Endpoint struct {
 	running     sync.WaitGroup
 	wake        chan struct{}
 	regions     remote.Regions
+	here        *remote.Execution // of operations of the node on itself; the outgoing to itself guards it
 
 	mu       sync.Mutex
 	closed   bool
@@ -66,6 +67,7 @@ func New(cfg Config) (*Endpoint, error) {
 		cfg: cfg, incarnation: binary.LittleEndian.Uint64(random[:]) | 1, wake: make(chan struct{}, 1),
 		outgoing: map[fabric.NodeID]*outgoing{}, incoming: map[fabric.NodeID]*incoming{},
 	}
+	e.here = remote.NewExecution(cfg.Self, &e.regions)
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	return e, nil
 }
@@ -114,6 +116,9 @@ func (e *Endpoint) to(peer fabric.NodeID) (*outgoing, error) {
 	if o == nil {
 		o = &outgoing{endpoint: e, peer: peer, more: make(chan struct{}, 1), queues: remote.NewPeer(peer, e.complete)}
 		e.outgoing[peer] = o
+		if peer == e.cfg.Self {
+			return o, nil
+		}
 		e.running.Add(1)
 		go func() {
 			defer e.running.Done()

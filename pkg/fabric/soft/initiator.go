@@ -34,14 +34,41 @@ func (o *outgoing) post(op *fabric.Op) {
 	if !o.queues.Post(op) {
 		return
 	}
+	if o.peer == o.endpoint.cfg.Self {
+		o.executeHere()
+		return
+	}
 	select {
 	case o.more <- struct{}{}:
 	default:
 	}
 }
 
+// executeHere executes operations of the node on itself. The caller holds the lock.
+func (o *outgoing) executeHere() {
+	e := o.endpoint
+	for _, p := range o.queues.Take() {
+		a := remote.Answer{Incarnation: e.incarnation}
+		var data []byte
+		switch p.Kind {
+		case fabric.Reset:
+			e.here.Reset(p.Region)
+		case fabric.Read:
+			a.Status, data, _ = e.here.Read(&p.Op, p.Length) // a node does not guard against itself
+		default:
+			e.here.Begin(&p.Op, len(p.Data))
+			if len(p.Data) > 0 {
+				e.here.Piece(p.Data)
+			}
+			a.Status, _ = e.written(e.here, p.Notify)
+		}
+		o.queues.Answered(a, data)
+	}
+}
+
 // run sends the posted operations until the endpoint is closed.
 func (o *outgoing) run() {
+	w := bufio.NewWriterSize(nil, bufferSize)
 	for {
 		select {
 		case <-o.more:
@@ -60,7 +87,8 @@ func (o *outgoing) run() {
 				continue
 			}
 		}
-		if err := o.send(conn, batch); err != nil {
+		w.Reset(&patient{conn, o.endpoint.cfg.Timeout})
+		if err := send(w, batch); err != nil {
 			o.lose(conn)
 		}
 	}
@@ -84,7 +112,7 @@ func (o *outgoing) connect() (net.Conn, error) {
 	e := o.endpoint
 	ctx, cancel := context.WithTimeout(e.ctx, e.cfg.Timeout)
 	defer cancel()
-	conn, err := o.dial(ctx)
+	conn, err := e.cfg.Dial(ctx, o.peer)
 	if err != nil {
 		return nil, err
 	}
@@ -122,25 +150,8 @@ func admitted(ctx context.Context, conn net.Conn) error {
 	return nil
 }
 
-// dial connects. The node itself is reached by a pipe.
-func (o *outgoing) dial(ctx context.Context) (net.Conn, error) {
-	e := o.endpoint
-	if o.peer != e.cfg.Self {
-		return e.cfg.Dial(ctx, o.peer)
-	}
-	here, there := net.Pipe()
-	e.running.Add(1)
-	go func() {
-		defer e.running.Done()
-		_ = e.Serve(o.peer, there) // it ends with the pipe
-	}()
-	return here, nil
-}
-
-// send writes operations to a connection.
-func (o *outgoing) send(conn net.Conn, batch []*remote.Pending) error {
-	timeout := o.endpoint.cfg.Timeout
-	w := bufio.NewWriterSize(&patient{conn, timeout}, bufferSize)
+// send writes operations.
+func send(w *bufio.Writer, batch []*remote.Pending) error {
 	header := make([]byte, 0, remote.HeaderSize)
 	for _, p := range batch {
 		header = remote.Encode(header[:0], &p.Op)

@@ -134,13 +134,18 @@ func (in *incoming) write(op *fabric.Op, length int) (fabric.Status, error) {
 		in.execution.Piece(piece)
 		done += len(piece)
 	}
-	status, landed, err := in.execution.End()
+	return in.endpoint.written(in.execution, op.Notify)
+}
+
+// written ends a write in a region of this node.
+func (e *Endpoint) written(x *remote.Execution, notify bool) (fabric.Status, error) {
+	status, landed, err := x.End()
 	switch {
 	case err != nil || status != fabric.OK:
-	case op.Notify:
-		in.endpoint.landed(landed)
+	case notify:
+		e.landed(landed)
 	default:
-		in.endpoint.changed()
+		e.changed()
 	}
 	return status, err
 }

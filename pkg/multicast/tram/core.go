@@ -61,6 +61,7 @@ type Stats struct {
 	Dropped   int // entries of earlier leaders that cannot have been decided
 	Reborn    int // restarts of other processes
 	Helped    int // times that a follower forwarded to a child (tree catch-up)
+	Revoked   int // rights of others that this process has revoked
 }
 
 type role uint8
@@ -313,6 +314,11 @@ func (c *Core) Step(in *Input, out *Output) {
 	out.Sealed = c.ledger.state.sealed
 	if c.behind > c.ledger.applied || c.mute {
 		out.Behind = multicast.UpTo(multicast.Position{Final: multicast.Timestamp(c.behind)})
+	}
+	for _, r := range out.Rights {
+		if r.Revoke {
+			c.stats.Revoked++
+		}
 	}
 	if out.Retired = c.retired; c.retired {
 		out.Ops, out.Deliveries = out.Ops[:0], out.Deliveries[:0]

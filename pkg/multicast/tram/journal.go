@@ -258,9 +258,8 @@ func (c *durable) wasApplied() (n uint64) {
 	return n
 }
 
-// restore ends the replay: entries that are known to be decided are applied, and the memory holds what it
-// held.
-func (c *Core) restore() {
+// recall ends the replay: entries that are known to be decided are applied.
+func (c *Core) recall() {
 	l := &c.ledger
 	c.delivered = c.cfg.Delivered.Of("")
 	for _, e := range c.log.replayed {
@@ -280,6 +279,12 @@ func (c *Core) restore() {
 		l.push(e)
 		c.apply(e)
 	}
+}
+
+// restore applies the entries that are known to be decided, and the memory holds what it held.
+func (c *Core) restore() {
+	c.recall()
+	l := &c.ledger
 	if c.skip < l.gone {
 		c.behind = l.base // the log does not hold the deliveries that the state machine lacks
 		c.mute = true
