@@ -90,7 +90,8 @@ func (m *mounted) names(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// A program that renames each name that it reads comes to an end: names that are added meanwhile are not read.
+// A program that renames each name that it reads comes to an end: names that are added meanwhile are not
+// read.
 func TestRenamesWhileReading(t *testing.T) {
 	const files = 1500 // more than a page
 	m := mountOf(t, clienttest.New(t, spec, time.Minute))
