@@ -89,7 +89,8 @@ func encodeBlocks(o op, blocks []*block.Block) []byte {
 	for _, b := range blocks {
 		size += len(b.ID) + 4 + binary.MaxVarintLen32 + len(b.Data)
 	}
-	request := append(buffers.Take(size)[:0], byte(o))
+	request := buffers.Take(size)[:0]
+	request = append(request, byte(o))
 	for _, b := range blocks {
 		request = binary.LittleEndian.AppendUint32(append(request, b.ID[:]...), b.Sum)
 		request = varint.AppendBytes(request, b.Data)
