@@ -25,13 +25,9 @@ func asMountHelper(program string, args []string) (rewritten []string, is bool) 
 		case a == "-r":
 			rewritten = append(rewritten, "-o", "ro")
 		case a == "-s", a == "-n", a == "-v", a == "-w":
-		case isRemount(a):
-			// mount(8) names the flags that are set, of all flags that the mount shall have.
-			rewritten = append(rewritten, "rw,suid,dev,exec,symfollow,"+a)
-		case !called:
-			// mount.fuse3(8) adds these two, also if the user gave neither of them.
-			options := slices.DeleteFunc(strings.Split(a, ","), func(o string) bool { return o == "dev" || o == "suid" })
-			rewritten = append(rewritten, strings.Join(options, ","))
+		case a == "-o" && i+1 < len(args):
+			i++
+			rewritten = append(rewritten, a, helperOptions(strings.Split(args[i], ","), called))
 		default:
 			rewritten = append(rewritten, a)
 		}
@@ -39,7 +35,26 @@ func asMountHelper(program string, args []string) (rewritten []string, is bool) 
 	return rewritten, true
 }
 
-// isRemount returns true for the options of `mount -o remount`.
-func isRemount(options string) bool {
-	return slices.Contains(strings.Split(options, ","), "remount")
+// helperOptions returns the options of mount(8) in the terms of the mount command. mount(8) and
+// mount.fuse3(8) take suid and dev for the defaults of a new mount: mount(8) does not pass them, and
+// mount.fuse3(8) adds them. So they have no effect, except at a remount with all options of /proc/mounts,
+// which include user_id. mount(8) then names the flags that are set; mount.fuse3(8) leaves nosuid and nodev
+// out, and names suid and dev.
+func helperOptions(options []string, byMount bool) string {
+	remount := slices.Contains(options, "remount")
+	complete := slices.ContainsFunc(options, func(o string) bool { return strings.HasPrefix(o, "user_id=") })
+	if !byMount && !(remount && complete) {
+		options = slices.DeleteFunc(options, func(o string) bool { return o == "dev" || o == "suid" })
+	}
+	var before []string
+	if remount {
+		before = []string{"rw", "exec", "symfollow"}
+		switch {
+		case complete && byMount:
+			before = append(before, "suid", "dev")
+		case complete:
+			before = append(before, "nosuid", "nodev")
+		}
+	}
+	return strings.Join(slices.Concat(before, options), ",")
 }

@@ -77,8 +77,8 @@ func holdLog() int {
 	if err := errors.Join(os.Unsetenv(logHolderEnvironment), os.Chdir("/")); err != nil {
 		logger.Warn("the log holder may use the directory in which it was started", "error", err)
 	}
-	holder := serve.LogHolder{Dir: h.Dir, Size: client.JournalSize, Logger: logger, Pending: client.Pending, Carry: func(ctx context.Context, memory, state []byte) error {
-		return h.carry(ctx, memory, state, logger)
+	holder := serve.LogHolder{Dir: h.Dir, Size: client.JournalSize, Logger: logger, Pending: client.Pending, Carry: func(ctx context.Context, memory, state []byte, ordered func()) error {
+		return h.carry(ctx, memory, state, ordered, logger)
 	}}
 	if err := holder.Run(context.Background()); err != nil {
 		logger.Error("log holder", "error", err)
@@ -91,7 +91,7 @@ func holdLog() int {
 const farewell = 10 * time.Second
 
 // carry orders the changes in the memory of a mount whose processes have ended.
-func (h *logHolding) carry(ctx context.Context, memory, state []byte, logger *slog.Logger) error {
+func (h *logHolding) carry(ctx context.Context, memory, state []byte, ordered func(), logger *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	told := make(chan os.Signal, 1)
@@ -130,21 +130,22 @@ func (h *logHolding) carry(ctx context.Context, memory, state []byte, logger *sl
 	if err != nil {
 		return errors.Join(err, a.Close())
 	}
-	return errors.Join(drain(ctx, a, c), a.Close())
+	return errors.Join(drain(ctx, a, c, ordered), a.Close())
 }
 
 // carryCache is the size of the cache for blocks of a log holder, which reads none.
 const carryCache = 1 << 20
 
 // drain returns when all changes that c has restored are ordered, or lost, and the directories are returned.
-// It closes c.
-func drain(ctx context.Context, a *daemon.Access, c *attach.Client) error {
+// It calls ordered when the changes are ordered. It closes c.
+func drain(ctx context.Context, a *daemon.Access, c *attach.Client, ordered func()) error {
 	var follows sync.WaitGroup
 	following, stop := context.WithCancel(ctx)
 	follows.Go(func() { a.Follow(following, c) })
 	err := c.Drain(ctx)
 	lost := c.Holding().Lost
 	if err == nil {
+		ordered()
 		returning, cancel := context.WithTimeout(ctx, serve.GiveBackWithin)
 		if unknown := c.GiveBack(returning); unknown != nil && lost == 0 {
 			err = fmt.Errorf("%w: %w", serve.ErrNotReturned, unknown)

@@ -44,7 +44,8 @@ type waitingBlocks struct {
 	queued    int                             // GUARDED_BY mu; bytes of queue
 	urgent    bool                            // GUARDED_BY mu; a caller waits for a log: the queue is due
 	bytes     int                             // GUARDED_BY mu; of blocks
-	putting   int                             // GUARDED_BY mu; goroutines that store blocks
+	storing   int                             // GUARDED_BY mu; goroutines that store blocks
+	putting   int                             // GUARDED_BY mu; those of them in a put; the others collect
 	notBefore time.Time                       // GUARDED_BY mu; no further block waits before
 }
 
@@ -89,8 +90,8 @@ func (w *waitingBlocks) get(id posix.BlockID) []byte {
 	return nil
 }
 
-// add adds a block, and reports whether another goroutine is to store blocks. While one of them puts, another
-// one collects.
+// add adds a block, and reports whether another goroutine is to store blocks. While others put, one collects:
+// a put of one partition that hangs delays no block of another.
 func (w *waitingBlocks) add(b *waitingBlock) (another bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,8 +103,8 @@ func (w *waitingBlocks) add(b *waitingBlock) (another bool) {
 	if enough {
 		signal(w.hurry)
 	}
-	if another = w.putting < 2 || enough && w.putting < putsAtATime; another {
-		w.putting++
+	if another = (enough || w.storing == w.putting) && w.storing < putsAtATime; another {
+		w.storing++
 	}
 	return another
 }
@@ -131,7 +132,7 @@ func (w *waitingBlocks) next() (some []*waitingBlock, wait time.Duration) {
 	}
 	if len(w.queue) == 0 {
 		w.queue, w.urgent = nil, false
-		w.putting--
+		w.storing--
 		return nil, 0
 	}
 	if wait = time.Until(w.queue[0].due); wait > 0 && !w.urgent && !w.isEnough() {
@@ -149,7 +150,16 @@ func (w *waitingBlocks) next() (some []*waitingBlock, wait time.Duration) {
 			size += len(b.Data)
 		}
 	}
+	w.urgent = w.urgent && len(w.queue) > 0
+	w.putting++
 	return some, 0
+}
+
+// ended notes the end of a put: its goroutine looks for other blocks.
+func (w *waitingBlocks) ended() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.putting--
 }
 
 // pop removes the oldest block of the queue. The caller holds mu.
@@ -217,8 +227,10 @@ func (w *waitingBlocks) store(life context.Context) {
 			return
 		case len(some) == 1:
 			w.storeEach(life, some)
+			w.ended()
 		default:
 			w.storeAll(life, some)
+			w.ended()
 		}
 	}
 }

@@ -209,7 +209,7 @@ func (d *delegations) free(l *logOf) {
 	x := delegate.Beginning(d.last[session])
 	id := journal.ID{Partition: l.id, Session: session, Number: x.Log}
 	d.journal.Begin(id) // if this process dies, the next one does this again
-	f := &freeing{done: make(chan struct{})}
+	f := &freeing{log: l, done: make(chan struct{})}
 	d.freeing[l.id] = f
 	d.router.Go(func(life context.Context) {
 		defer close(f.done)
@@ -231,8 +231,19 @@ func (d *delegations) free(l *logOf) {
 
 // freeing is the return of the directories of a lost log.
 type freeing struct {
+	log  *logOf
 	done chan struct{} // closed when the outcome is known
 	err  error         // then; nil: they are returned
+}
+
+// failed reports whether the directories are not returned, and nothing tries to return them any more.
+func (f *freeing) failed() bool {
+	select {
+	case <-f.done:
+		return f.err != nil
+	default:
+		return false
+	}
 }
 
 // wait returns when the outcome is known.

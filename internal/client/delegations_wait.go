@@ -174,6 +174,11 @@ func (d *delegations) giveBackAll(ctx context.Context) error {
 		return err
 	}
 	d.mu.Lock()
+	for _, f := range d.freeing {
+		if f.failed() {
+			d.free(f.log)
+		}
+	}
 	lost := slices.Collect(maps.Values(d.freeing))
 	d.mu.Unlock()
 	ctx, cancel := d.router.Operation(ctx)

@@ -157,8 +157,12 @@ func TestReserveMoreThanThereIs(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
 	for _, mode := range []uint32{0, unix.FALLOC_FL_KEEP_SIZE} {
-		require.ErrorIs(t, unix.Fallocate(int(f.Fd()), mode, 0, int64(free)+1), unix.ENOSPC)
+		require.ErrorIs(t, unix.Fallocate(int(f.Fd()), mode, 0, 2*int64(free)+1), unix.ENOSPC)
 		require.NoError(t, unix.Fallocate(int(f.Fd()), mode, 0, int64(free)))
 	}
 	require.NoError(t, unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, int64(free)+1), "a hole needs no space")
+	free = 100 << 20
+	require.NoError(t, unix.Fallocate(int(f.Fd()), 0, 0, 1<<30), "the file has so many bytes")
+	require.NoError(t, unix.Fallocate(int(f.Fd()), 0, 0, 1<<30+100<<20))
+	require.ErrorIs(t, unix.Fallocate(int(f.Fd()), 0, 0, 1<<30+201<<20), unix.ENOSPC)
 }

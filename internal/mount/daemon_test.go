@@ -160,7 +160,7 @@ func (r *role) startLog(cfg *client.Config, keeper *serve.Keeper) (leave func() 
 
 // holdLog is the life of a log holder.
 func (r *role) holdLog(logger *slog.Logger) error {
-	h := serve.LogHolder{Dir: r.Dir, Size: client.JournalSize, Logger: logger, Pending: client.Pending, Carry: func(ctx context.Context, memory, state []byte) error {
+	h := serve.LogHolder{Dir: r.Dir, Size: client.JournalSize, Logger: logger, Pending: client.Pending, Carry: func(ctx context.Context, memory, state []byte, _ func()) error {
 		cfg, err := r.client(logger)
 		if err != nil {
 			return err

@@ -161,6 +161,19 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte
 // space is reserved: others may use it.
 const largeReserve = 64 << 20
 
+// isTooLarge returns true if fallocate would reserve more bytes behind the end of the file than are free.
+func (f *fileSystem) isTooLarge(ctx context.Context, in *fuse.FallocateIn) bool {
+	if in.Length < largeReserve {
+		return false
+	}
+	a, err := f.client.GetAttr(ctx, ino(&in.InHeader))
+	if err != nil || in.Offset+in.Length <= a.Size {
+		return false
+	}
+	u, err := f.client.StatFS(ctx, ino(&in.InHeader))
+	return err == nil && min(in.Length, in.Offset+in.Length-a.Size) > u.Free
+}
+
 func (f *fileSystem) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
 	ctx, end := f.waits.changing(cancel, &in.InHeader)
 	defer end()
@@ -170,10 +183,8 @@ func (f *fileSystem) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fus
 	var flags uint32
 	switch in.Mode &^ unix.FALLOC_FL_KEEP_SIZE {
 	case 0:
-		if in.Length >= largeReserve {
-			if u, err := f.client.StatFS(ctx, ino(&in.InHeader)); err == nil && in.Length > u.Free {
-				return status(posix.ENOSPC)
-			}
+		if f.isTooLarge(ctx, in) {
+			return status(posix.ENOSPC)
 		}
 	case unix.FALLOC_FL_PUNCH_HOLE:
 		flags = meta.FallocatePunch

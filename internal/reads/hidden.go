@@ -72,7 +72,7 @@ func (q *Queries) Returned(dirs []posix.Ino) {
 // of readers that show an older one are Unseen.
 func (q *Queries) beginHistory() {
 	if history := q.state.Own().History; history != q.hidden.history {
-		q.Returned(slices.Sorted(maps.Keys(q.hidden.by)))
+		q.Reconsider()
 		q.hidden.history = history
 	}
 }
@@ -85,8 +85,8 @@ func (q *Queries) Recall(recall func(x *Query)) {
 	q.hidden.added = nil
 }
 
-// RecallAgain lets the next Recall pass all queries that wait for directories.
-func (q *Queries) RecallAgain() { q.hidden.added = q.hidden.all() }
+// Reconsider lets the next Ready judge all hidden queries, and the next Recall pass those that still wait.
+func (q *Queries) Reconsider() { q.Returned(slices.Sorted(maps.Keys(q.hidden.by))) }
 
 // IsToRecall reports whether Recall has something to do.
 func (q *Queries) IsToRecall() bool { return len(q.hidden.added) > 0 }

@@ -80,10 +80,16 @@ func (q *Queries) Len() int { return len(q.waiting) + q.hidden.count }
 
 // Of returns the number of queries of a client that wait.
 func (q *Queries) Of(owner string) (n int) {
-	for _, x := range q.all() {
-		if x.Call.From.Owner() == owner {
-			n++
+	count := func(list []*Query) {
+		for _, x := range list {
+			if x.Call.From.Owner() == owner {
+				n++
+			}
 		}
+	}
+	count(q.waiting)
+	for _, list := range q.hidden.by {
+		count(list)
 	}
 	return n
 }

@@ -227,7 +227,7 @@ func TestHiddenQueriesAreJudgedWhenTheirDirectoryIsReturned(t *testing.T) {
 	require.Zero(t, w.Len())
 }
 
-// The directory of each hidden query is recalled once, and again after RecallAgain.
+// The directory of each hidden query is recalled once, and again after Reconsider.
 func TestRecallsForHiddenQueries(t *testing.T) {
 	w := newWorld(t)
 	w.hide(1, 2, 3)
@@ -240,7 +240,8 @@ func TestRecallsForHiddenQueries(t *testing.T) {
 	w.Recall(recall)
 	require.Len(t, asked, 3)
 	w.Withdraw([]uint64{3})
-	w.RecallAgain()
+	w.Reconsider()
+	require.Empty(t, w.ready(), "they are judged again")
 	require.True(t, w.IsToRecall())
 	w.Recall(recall)
 	require.Equal(t, []uint64{1, 2}, asked[3:])
@@ -249,9 +250,14 @@ func TestRecallsForHiddenQueries(t *testing.T) {
 	w.Recall(recall)
 	require.Equal(t, []uint64{1, 2}, asked[5:])
 	require.ElementsMatch(t, []uint64{1, 2}, w.TakeCalls())
-	w.RecallAgain()
+	w.Reconsider()
 	require.False(t, w.IsToRecall())
 	require.Zero(t, w.Len())
+
+	w.hide(4) // and then the permissions refuse it: it waits for nothing
+	w.state.held = 0
+	w.Reconsider()
+	require.Equal(t, []uint64{4}, w.ready())
 }
 
 // The readers of hidden queries learn of a new history of the partition.

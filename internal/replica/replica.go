@@ -221,7 +221,8 @@ func (r *Replica) maintain(out *turn.Output) {
 	r.delegations.revoke(r.now.Mono)
 	if r.delegations.budget.isDue(r.now.Mono) {
 		r.updates.resume = r.updates.resume || len(r.updates.blocked) > 0
-		r.queries.RecallAgain()
+		r.queries.Reconsider()
+		out.Replies = r.answerReady(out.Replies)
 	}
 	r.queries.Recall(r.delegations.recallFor)
 	r.delegations.recallRead(posix.Time(r.now.Wall))

@@ -89,7 +89,7 @@ type lane struct {
 
 func newContention() *contention {
 	return &contention{
-		isShort: newProcessors().areShort, usual: perProcessor * runtime.GOMAXPROCS(0), lanes: map[string]*lane{}, slots: mostSlots + 1,
+		isShort: newProcessors().areShort, usual: min(perProcessor*runtime.GOMAXPROCS(0), mostSlots), lanes: map[string]*lane{}, slots: mostSlots + 1,
 	}
 }
 

@@ -46,7 +46,7 @@ func (r *Remote) PutAll(ctx context.Context, blocks []block.Block) error {
 		all[i] = &blocks[i]
 	}
 	request := newLent(encodeBlocks(opPutAll, all))
-	err := r.ask(ctx, request.bytes)
+	_, err := r.answer(ctx, request.bytes, func(err error) bool { return isFinal(err) || isUnknown(err) })
 	request.release(err)
 	r.singly.note(err)
 	return err

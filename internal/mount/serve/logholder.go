@@ -29,8 +29,8 @@ type LogHolder struct {
 	// hold directories.
 	Pending func(memory []byte) (changes int, holds bool, err error)
 	// Carry orders them and returns the directories, in the place of the file system with the state; nil: the
-	// mount has told none. ErrNotReturned: they are ordered.
-	Carry func(ctx context.Context, memory, state []byte) error
+	// mount has told none. It calls ordered when the changes are ordered. ErrNotReturned: they are.
+	Carry func(ctx context.Context, memory, state []byte, ordered func()) error
 }
 
 // ErrNotReturned means that servers are not known to have taken back the directories of a mount.
@@ -70,7 +70,10 @@ func (h *LogHolder) Run(ctx context.Context) (err error) {
 	_ = l.send(wordKept) // a process that was killed does not hear it
 	h.Logger.Warn("the process of the mount has ended before all changes that it has answered were ordered: this one orders them",
 		"changes", changes, "process", os.Getpid())
-	if err := h.Carry(ctx, memory, state); errors.Is(err, ErrNotReturned) {
+	ordered := func() { // a later mount of the same place need not wait for the return of the directories
+		told.tell(func(s *LogStatus) { s.Ends, s.Changes = false, 0 })
+	}
+	if err := h.Carry(ctx, memory, state, ordered); errors.Is(err, ErrNotReturned) {
 		h.Logger.Warn("log holder", "error", err)
 	} else if err != nil {
 		return fmt.Errorf("changes that programs have made are lost: %w", err)
@@ -86,7 +89,7 @@ const GiveBackWithin = time.Minute
 func (h *LogHolder) giveBack(ctx context.Context, memory, state []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, GiveBackWithin)
 	defer cancel()
-	if err := h.Carry(ctx, memory, state); err != nil {
+	if err := h.Carry(ctx, memory, state, func() {}); err != nil {
 		h.Logger.Warn("the process of the mount was killed, and the directories that it has held are not known to be returned: others can change them ten seconds after they ask", "error", err)
 		return nil
 	}
