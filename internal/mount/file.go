@@ -162,15 +162,15 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte
 const largeReserve = 64 << 20
 
 // isTooLarge returns true if fallocate would reserve more bytes behind the end of the file than are free.
-func (f *fileSystem) isTooLarge(ctx context.Context, in *fuse.FallocateIn) bool {
+func isTooLarge(ctx context.Context, c *client.Client, in *fuse.FallocateIn) bool {
 	if in.Length < largeReserve {
 		return false
 	}
-	a, err := f.client.GetAttr(ctx, ino(&in.InHeader))
+	a, err := c.GetAttr(ctx, ino(&in.InHeader))
 	if err != nil || in.Offset+in.Length <= a.Size {
 		return false
 	}
-	u, err := f.client.StatFS(ctx, ino(&in.InHeader))
+	u, err := c.StatFS(ctx, ino(&in.InHeader))
 	return err == nil && min(in.Length, in.Offset+in.Length-a.Size) > u.Free
 }
 
@@ -183,7 +183,7 @@ func (f *fileSystem) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fus
 	var flags uint32
 	switch in.Mode &^ unix.FALLOC_FL_KEEP_SIZE {
 	case 0:
-		if f.isTooLarge(ctx, in) {
+		if isTooLarge(ctx, f.client, in) {
 			return status(posix.ENOSPC)
 		}
 	case unix.FALLOC_FL_PUNCH_HOLE:
