@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,12 +54,12 @@ func TestWorkInAHeldDirectoryNeedsFewCommands(t *testing.T) {
 // lagging is a network with a delay of each call.
 type lagging struct {
 	*clienttest.Network
-	delay time.Duration
+	delay atomic.Int64 // a time.Duration
 }
 
 // Call implements client.Caller.
 func (l *lagging) Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
-	if err := pause.For(ctx, l.delay); err != nil {
+	if err := pause.For(ctx, time.Duration(l.delay.Load())); err != nil {
 		return nil, err
 	}
 	return l.Network.Call(ctx, to, request)
@@ -82,7 +83,7 @@ func TestConcurrentSyncsShareCommands(t *testing.T) {
 				return time.Since(began)
 			}
 			sync1("first")
-			lag.delay = trip
+			lag.delay.Store(int64(trip))
 			const programs, syncs = 8, 20
 			before := n.Ordered(0)
 			var longest [programs]time.Duration

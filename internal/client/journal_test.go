@@ -245,6 +245,29 @@ func TestDirectoriesOfADeadClientAreKnownToBeReturned(t *testing.T) {
 	})
 }
 
+// The return of the directories of a dead client has failed, since the servers were silent for longer than
+// the timeout of the next one. It is tried again.
+func TestTheReturnOfDirectoriesIsTriedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c, other := live(t, n, make([]byte, journal.Size), nil), n.Client(t, east)
+		dir := makeDir(t, c.Client, posix.Root, "d")
+		create(t, c.Client, dir.Ino, "f")
+		holds(t, c.Client, 1)
+		require.NoError(t, c.Persist(t.Context(), dir.Ino))
+		other.Observe(c.Proofs())
+		n.Fail(clienttest.Silent, n.Processes(0, west)...)
+		next := c.die(t, n)
+		time.Sleep(n.Config(west).Timeout + time.Second) // fake time
+		require.Error(t, next.GiveBack(t.Context()))
+		n.Fail(clienttest.None, n.Processes(0, west)...)
+		require.NoError(t, next.GiveBack(t.Context()))
+		began := time.Now()
+		create(t, other, dir.Ino, "foreign")
+		require.Less(t, time.Since(began), time.Second)
+		n.Check(t)
+	})
+}
+
 // The kernel sends requests again that a dead process has not answered: the operation is not done twice.
 func TestRequestOfADeadClient(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
