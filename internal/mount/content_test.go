@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,21 +148,22 @@ func TestAppend(t *testing.T) {
 // A reservation of more than the free space fails, as on a local disk.
 func TestReserveMoreThanThereIs(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
-	free := uint64(1 << 30)
+	var free atomic.Int64
+	free.Store(1 << 30)
 	m := mountWith(t, n, func(cfg *client.Config) {
 		cfg.Usage = func(context.Context) (uint64, uint64, error) {
-			return 1 << 40, free * uint64(max(cfg.Cluster.Copies, 1)), nil
+			return 1 << 40, uint64(free.Load()) * uint64(max(cfg.Cluster.Copies, 1)), nil
 		}
 	})
 	f, err := os.Create(m.path("f"))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
 	for _, mode := range []uint32{0, unix.FALLOC_FL_KEEP_SIZE} {
-		require.ErrorIs(t, unix.Fallocate(int(f.Fd()), mode, 0, 2*int64(free)+1), unix.ENOSPC)
-		require.NoError(t, unix.Fallocate(int(f.Fd()), mode, 0, int64(free)))
+		require.ErrorIs(t, unix.Fallocate(int(f.Fd()), mode, 0, 2*free.Load()+1), unix.ENOSPC)
+		require.NoError(t, unix.Fallocate(int(f.Fd()), mode, 0, free.Load()))
 	}
-	require.NoError(t, unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, int64(free)+1), "a hole needs no space")
-	free = 100 << 20
+	require.NoError(t, unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, free.Load()+1), "a hole needs no space")
+	free.Store(100 << 20)
 	require.NoError(t, unix.Fallocate(int(f.Fd()), 0, 0, 1<<30), "the file has so many bytes")
 	require.NoError(t, unix.Fallocate(int(f.Fd()), 0, 0, 1<<30+100<<20))
 	require.ErrorIs(t, unix.Fallocate(int(f.Fd()), 0, 0, 1<<30+201<<20), unix.ENOSPC)
