@@ -31,7 +31,7 @@ func (d *delegations) send(life context.Context, l *logOf) {
 }
 
 // launch sends the next batch, and reports whether it has. While others are under way, it sends only one that
-// is full, or has an operation for which a caller waits.
+// is full, or that is due and has an operation for which a caller waits.
 func (d *delegations) launch(l *logOf) bool {
 	d.mu.Lock()
 	_, enough := l.log.Unsent()
@@ -42,7 +42,7 @@ func (d *delegations) launch(l *logOf) bool {
 		return false
 	case waited && l.due() > 0:
 		d.mu.Unlock()
-		signal(l.work) // it is collected
+		signal(l.work) // the sender waits until it is due
 		return false
 	}
 	x, ok := l.log.Next()

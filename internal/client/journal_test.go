@@ -220,27 +220,37 @@ func TestDeadClientThatHasAsked(t *testing.T) {
 	})
 }
 
+// heldWhileSilent returns the client after one that has died while it held a directory, with nothing to
+// order. The servers have been silent since. The function foreign requires that another client can change the
+// directory at once.
+func heldWhileSilent(t *testing.T, n *clienttest.Network) (next *mortal, foreign func()) {
+	t.Helper()
+	c, other := live(t, n, make([]byte, journal.Size), nil), n.Client(t, east)
+	dir := makeDir(t, c.Client, posix.Root, "d")
+	create(t, c.Client, dir.Ino, "f")
+	holds(t, c.Client, 1)
+	require.NoError(t, c.Persist(t.Context(), dir.Ino))
+	other.Observe(c.Proofs())
+	n.Fail(clienttest.Silent, n.Processes(0, west)...)
+	return c.die(t, n), func() {
+		began := time.Now()
+		create(t, other, dir.Ino, "foreign")
+		require.Less(t, time.Since(began), time.Second, "the directory is free")
+	}
+}
+
 // The servers are silent when a client has died that has nothing to order. The next one knows when they have
 // taken back the directories, and says so no earlier.
 func TestDirectoriesOfADeadClientAreKnownToBeReturned(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
-		c, other := live(t, n, make([]byte, journal.Size), nil), n.Client(t, east)
-		dir := makeDir(t, c.Client, posix.Root, "d")
-		create(t, c.Client, dir.Ino, "f")
-		holds(t, c.Client, 1)
-		require.NoError(t, c.Persist(t.Context(), dir.Ino))
-		other.Observe(c.Proofs())
-		n.Fail(clienttest.Silent, n.Processes(0, west)...)
-		next := c.die(t, n)
+		next, foreign := heldWhileSilent(t, n)
 		require.Zero(t, next.Holding().Restored)
 		soon, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		require.Error(t, next.GiveBack(soon))
 		time.AfterFunc(3*time.Second, func() { n.Fail(clienttest.None, n.Processes(0, west)...) })
 		require.NoError(t, next.GiveBack(t.Context()))
-		began := time.Now()
-		create(t, other, dir.Ino, "foreign")
-		require.Less(t, time.Since(began), time.Second)
+		foreign()
 		n.Check(t)
 	})
 }
@@ -249,21 +259,12 @@ func TestDirectoriesOfADeadClientAreKnownToBeReturned(t *testing.T) {
 // the timeout of the next one. It is tried again.
 func TestTheReturnOfDirectoriesIsTriedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
-		c, other := live(t, n, make([]byte, journal.Size), nil), n.Client(t, east)
-		dir := makeDir(t, c.Client, posix.Root, "d")
-		create(t, c.Client, dir.Ino, "f")
-		holds(t, c.Client, 1)
-		require.NoError(t, c.Persist(t.Context(), dir.Ino))
-		other.Observe(c.Proofs())
-		n.Fail(clienttest.Silent, n.Processes(0, west)...)
-		next := c.die(t, n)
+		next, foreign := heldWhileSilent(t, n)
 		time.Sleep(n.Config(west).Timeout + time.Second) // fake time
 		require.Error(t, next.GiveBack(t.Context()))
 		n.Fail(clienttest.None, n.Processes(0, west)...)
 		require.NoError(t, next.GiveBack(t.Context()))
-		began := time.Now()
-		create(t, other, dir.Ino, "foreign")
-		require.Less(t, time.Since(began), time.Second)
+		foreign()
 		n.Check(t)
 	})
 }

@@ -71,14 +71,20 @@ func (c *cooling) set(dir posix.Ino, h heat) {
 }
 
 func (c *cooling) forget() {
-	var first posix.Ino
-	for dir, h := range c.dirs {
-		if f := c.dirs[first]; first == 0 || h.until < f.until || h.until == f.until && dir < first {
+	first := earliest(c.dirs, func(h heat) posix.Time { return h.until })
+	delete(c.dirs, first)
+	c.keys.Delete(key(heatPrefix, uint64(first)))
+}
+
+// earliest returns the directory whose entry ends first; of several, the one with the least number.
+func earliest[E any](dirs map[posix.Ino]E, end func(E) posix.Time) (first posix.Ino) {
+	for dir, e := range dirs {
+		at, least := end(e), end(dirs[first])
+		if first == 0 || at < least || at == least && dir < first {
 			first = dir
 		}
 	}
-	delete(c.dirs, first)
-	c.keys.Delete(key(heatPrefix, uint64(first)))
+	return first
 }
 
 func loadCooling(keys meta.Keys) (cooling, error) {

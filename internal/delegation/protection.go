@@ -72,12 +72,7 @@ func (p *protections) set(dir posix.Ino, x protection) {
 }
 
 func (p *protections) forget() {
-	var first posix.Ino
-	for dir, x := range p.dirs {
-		if f := p.dirs[first]; first == 0 || x.until < f.until || x.until == f.until && dir < first {
-			first = dir
-		}
-	}
+	first := earliest(p.dirs, func(x protection) posix.Time { return x.until })
 	delete(p.dirs, first)
 	p.keys.Delete(key(protectionPrefix, uint64(first)))
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 
+	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/internal/order/onesided"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -29,7 +30,8 @@ func RemainingLogOf(local order.Recovered) RemainingLog {
 		r := onesided.RemainsOf(own)
 		return RemainingLog{Epoch: uint64(r.Promised), Length: r.Length, Amnesiac: r.Amnesiac, memory: r}
 	}
-	panic("server: an order without remains") // recoverCores makes no other
+	invariant.Broken("an order without remains: %T", local) // recoverCores makes no other
+	return RemainingLog{}
 }
 
 // Compare is positive if this log counts and the other one does not. With TRAM the log counts that knows the

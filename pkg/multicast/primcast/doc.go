@@ -24,7 +24,8 @@
 //
 // # Notation of the thesis
 //
-//	M, D, T         messages that this process knows, has delivered; the log of its group, in the order of the primary
+//	M, D            messages that this process knows; messages that it has delivered
+//	T               the log of its group, in the order of the primary
 //	E_cur, E_prom   the epoch of T; the highest epoch that this process has promised to join (line 61)
 //	E_max, T_max    the highest E_cur among the promises for an epoch, and the longest T of that epoch
 //	local-ts        the timestamp of a message in one group; final-ts is the maximum over m.dest
