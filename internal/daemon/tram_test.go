@@ -102,14 +102,19 @@ func (w *world) checkMemories(kind string) {
 	}
 }
 
-// TestTramReplaces: a new process takes over the seat of a replica, on an empty disk of the same server,
-// and is part of a majority afterwards.
-func TestTramReplaces(t *testing.T) {
-	w := newWorld(t, []topology.Region{"west"}, 3)
+// newTramWorld starts three servers of a region with partitions that TRAM orders.
+func newTramWorld(t *testing.T) (w *world, a *Access) {
+	w = newWorld(t, []topology.Region{"west"}, 3)
 	w.file.Multicast.Local = topology.LocalTRAM
 	w.certify()
 	w.startAll()
-	a := w.operator()
+	return w, w.operator()
+}
+
+// TestTramReplaces: a new process takes over the seat of a replica, on an empty disk of the same server,
+// and is part of a majority afterwards.
+func TestTramReplaces(t *testing.T) {
+	w, a := newTramWorld(t)
 	c, root := w.client(a), a.Cluster().Partitions[1].Root()
 	files := contents{}
 	files.write(t, c, root, 5)
@@ -126,11 +131,7 @@ func TestTramReplaces(t *testing.T) {
 // TestTramAddsPartition: a partition that is added to a region is ordered by TRAM, too, and gets some of the
 // new directories.
 func TestTramAddsPartition(t *testing.T) {
-	w := newWorld(t, []topology.Region{"west"}, 3)
-	w.file.Multicast.Local = topology.LocalTRAM
-	w.certify()
-	w.startAll()
-	a := w.operator()
+	w, a := newTramWorld(t)
 	require.NoError(t, a.Ask(t.Context(), "", &Request{Op: AddPartition, Region: "west"}, &Changed{}))
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		a.refresh(t.Context())

@@ -187,18 +187,8 @@ func (e *Endpoint) complete(c fabric.Completion) {
 	e.signal()
 }
 
-// executed ends a write of the node on itself.
-func (e *Endpoint) executed(x *remote.Execution, notify bool) fabric.Status {
-	status, landed, _ := x.End() // a node does not guard against itself
-	e.written(status, notify, landed)
-	return status
-}
-
 // written takes the end of a write in a region of this node. The caller holds the lock.
-func (e *Endpoint) written(status fabric.Status, notify bool, landed fabric.Landed) {
-	if status != fabric.OK {
-		return
-	}
+func (e *Endpoint) written(notify bool, landed fabric.Landed) {
 	if notify {
 		e.events.Landed = append(e.events.Landed, landed)
 	}

@@ -30,7 +30,7 @@ type outgoing struct {
 func (o *outgoing) push() {
 	switch e := o.endpoint; {
 	case o.peer == e.cfg.Self:
-		o.executeHere()
+		o.queues.ExecuteHere(e.here, e.incarnation, e.written)
 	case o.link != nil:
 		if err := o.link.settle(e.asleep); err != nil {
 			o.lose(o.link)
@@ -42,28 +42,6 @@ func (o *outgoing) push() {
 			defer e.running.Done()
 			o.run()
 		}()
-	}
-}
-
-// executeHere executes operations of the node on itself.
-func (o *outgoing) executeHere() {
-	e := o.endpoint
-	for _, p := range o.queues.Take() {
-		a := remote.Answer{Incarnation: e.incarnation}
-		var data []byte
-		switch p.Kind {
-		case fabric.Reset:
-			e.here.Reset(p.Region)
-		case fabric.Read:
-			a.Status, data, _ = e.here.Read(&p.Op, p.Length) // a node does not guard against itself
-		default:
-			e.here.Begin(&p.Op, len(p.Data))
-			if len(p.Data) > 0 {
-				e.here.Piece(p.Data)
-			}
-			a.Status = e.executed(e.here, p.Notify)
-		}
-		o.queues.Answered(a, data)
 	}
 }
 

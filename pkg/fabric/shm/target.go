@@ -177,7 +177,9 @@ func (in *incoming) endWrite() error {
 	if err != nil {
 		return err
 	}
-	in.endpoint.written(status, in.notify, landed)
+	if status == fabric.OK {
+		in.endpoint.written(in.notify, landed)
+	}
 	in.answer(status, nil)
 	return nil
 }

@@ -35,34 +35,12 @@ func (o *outgoing) post(op *fabric.Op) {
 		return
 	}
 	if o.peer == o.endpoint.cfg.Self {
-		o.executeHere()
+		o.queues.ExecuteHere(o.endpoint.here, o.endpoint.incarnation, o.endpoint.written)
 		return
 	}
 	select {
 	case o.more <- struct{}{}:
 	default:
-	}
-}
-
-// executeHere executes operations of the node on itself. The caller holds the lock.
-func (o *outgoing) executeHere() {
-	e := o.endpoint
-	for _, p := range o.queues.Take() {
-		a := remote.Answer{Incarnation: e.incarnation}
-		var data []byte
-		switch p.Kind {
-		case fabric.Reset:
-			e.here.Reset(p.Region)
-		case fabric.Read:
-			a.Status, data, _ = e.here.Read(&p.Op, p.Length) // a node does not guard against itself
-		default:
-			e.here.Begin(&p.Op, len(p.Data))
-			if len(p.Data) > 0 {
-				e.here.Piece(p.Data)
-			}
-			a.Status, _ = e.written(e.here, p.Notify)
-		}
-		o.queues.Answered(a, data)
 	}
 }
 

@@ -134,20 +134,20 @@ func (in *incoming) write(op *fabric.Op, length int) (fabric.Status, error) {
 		in.execution.Piece(piece)
 		done += len(piece)
 	}
-	return in.endpoint.written(in.execution, op.Notify)
-}
-
-// written ends a write in a region of this node.
-func (e *Endpoint) written(x *remote.Execution, notify bool) (fabric.Status, error) {
-	status, landed, err := x.End()
-	switch {
-	case err != nil || status != fabric.OK:
-	case notify:
-		e.landed(landed)
-	default:
-		e.changed()
+	status, landed, err := in.execution.End()
+	if err == nil && status == fabric.OK {
+		in.endpoint.written(op.Notify, landed)
 	}
 	return status, err
+}
+
+// written takes the end of a write in a region of this node.
+func (e *Endpoint) written(notify bool, landed fabric.Landed) {
+	if notify {
+		e.landed(landed)
+	} else {
+		e.changed()
+	}
 }
 
 func (in *incoming) answer(status fabric.Status, data []byte) error {

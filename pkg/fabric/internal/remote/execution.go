@@ -113,3 +113,28 @@ func (x *Execution) End() (status fabric.Status, landed fabric.Landed, err error
 	}
 	return fabric.OK, fabric.Landed{From: x.peer, Region: x.op.Region, At: x.op.At, Length: x.done, Note: x.op.Note}, nil
 }
+
+// ExecuteHere executes the operations that a node has posted to itself. written takes the end of each write
+// that was executed.
+func (o *Peer) ExecuteHere(x *Execution, incarnation uint64, written func(notify bool, landed fabric.Landed)) {
+	for _, p := range o.Take() {
+		a := Answer{Incarnation: incarnation}
+		var data []byte
+		switch p.Kind {
+		case fabric.Reset:
+			x.Reset(p.Region)
+		case fabric.Read:
+			a.Status, data, _ = x.Read(&p.Op, p.Length) // a node does not guard against itself
+		default:
+			x.Begin(&p.Op, len(p.Data))
+			if len(p.Data) > 0 {
+				x.Piece(p.Data)
+			}
+			var landed fabric.Landed
+			if a.Status, landed, _ = x.End(); a.Status == fabric.OK {
+				written(p.Notify, landed)
+			}
+		}
+		o.Answered(a, data)
+	}
+}
