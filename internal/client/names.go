@@ -76,6 +76,12 @@ type DirState struct {
 // GetAttr returns the rest.
 func (n *Names) ReadDir(ctx context.Context, dir posix.Ino, cookie, limit uint64) (entries []meta.Entry, state DirState, err error) {
 	before := n.router.delegations.changes()
+	if at, err := n.router.At(dir); err == nil && cookie == 0 {
+		entries, last, seen, ok := n.leases.listing(ctx, dir)
+		if ok && uint64(len(entries)) < limit {
+			return entries, DirState{versionOf(at, seen) + before, last}, nil
+		}
+	}
 	a, err := n.router.Query(ctx, &meta.Command{Op: meta.OpReadDir, Ino: dir, Offset: cookie, Length: limit}, route.Inode(dir))
 	if err != nil {
 		return nil, DirState{}, err
