@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 )
 
 // Syncer is a Store that may answer a Put before the block is on disk.
@@ -16,6 +17,34 @@ type Syncer interface {
 func Sync(ctx context.Context, s Store) error {
 	if s, ok := s.(Syncer); ok {
 		return s.Sync(ctx)
+	}
+	return nil
+}
+
+// Unsynced counts the puts of a store that may not be on disk. The zero value: there is none. Its methods may
+// be called concurrently.
+type Unsynced struct {
+	puts   atomic.Uint64 // puts that were answered
+	synced atomic.Uint64 // puts of these that are on disk
+}
+
+// Add counts n puts that were answered, and that may not be on disk.
+func (u *Unsynced) Add(n int) { u.puts.Add(uint64(n)) }
+
+// Any reports whether there is a put that may not be on disk.
+func (u *Unsynced) Any() bool { return u.synced.Load() < u.puts.Load() }
+
+// Sync calls sync, which makes all puts so far survive a loss of power, unless they all do.
+func (u *Unsynced) Sync(sync func() error) error {
+	puts := u.puts.Load()
+	if u.synced.Load() >= puts {
+		return nil
+	}
+	if err := sync(); err != nil {
+		return err
+	}
+	for synced := u.synced.Load(); synced < puts && !u.synced.CompareAndSwap(synced, puts); {
+		synced = u.synced.Load()
 	}
 	return nil
 }

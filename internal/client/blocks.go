@@ -34,7 +34,7 @@ func (b *Blocks) grow(cluster *topology.Cluster) {
 	err := b.stores.Grow(len(cluster.Partitions), func(i int) (*written, error) {
 		w := &written{Store: b.cfg.Blocks(uint16(i))}
 		if b.cfg.Resume != nil {
-			w.puts.Store(1) // the previous client may have stored blocks that are not synced
+			w.unsynced.Add(1) // the previous client may have stored blocks that are not synced
 		}
 		return w, nil
 	})

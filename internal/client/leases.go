@@ -115,6 +115,16 @@ func (l *leases) attr(ctx context.Context, ino posix.Ino) (attr posix.Attr, ok b
 	return attr, ok
 }
 
+// listing returns all entries of a directory and the last cookie that it has given, if the cache knows them,
+// and the state that the client has seen.
+func (l *leases) listing(ctx context.Context, dir posix.Ino) (entries []meta.Entry, last uint64, as ask.Seen, ok bool) {
+	l.look(ctx, dir, func(c *lease.Cache, seen ask.Seen) {
+		as = seen
+		entries, last, ok = c.Listing(dir, seen)
+	})
+	return entries, last, as, ok
+}
+
 // look calls f with the cache of the partition of an inode, and with the state that the client has seen. If
 // the watched replica is near, look waits for catchUp at most until the stream has reached this state.
 func (l *leases) look(ctx context.Context, ino posix.Ino, f func(c *lease.Cache, seen ask.Seen)) {
@@ -249,7 +259,7 @@ func (l *leases) listed(dir posix.Ino, cookie, limit uint64, a *route.Answer) {
 		h.cache.LearnAttr(&a.Entries[i].Attr, a.Seen)
 	}
 	if cookie == 0 && uint64(len(a.Entries)) < min(limit, meta.MaxEntries) {
-		h.cache.List(dir, a.Entries, a.Seen)
+		h.cache.List(dir, a.Entries, a.Number, a.Seen)
 	}
 	h.poke(false)
 }

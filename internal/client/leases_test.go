@@ -89,6 +89,48 @@ func TestAbsentNamesStayKnown(t *testing.T) {
 	})
 }
 
+// A directory that has not changed is listed again without a call, with the newest attributes. A change by
+// another client ends that.
+func TestListingsStayKnown(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c, calls := caching(t, n, false)
+		other := n.Client(t, "us-west-2")
+		file := create(t, other, posix.Root, "file").Ino
+		list := func() (names []string, size uint64, asked int64) {
+			t.Helper()
+			time.Sleep(time.Second)
+			before := calls.queries.Load()
+			entries, state, err := c.ReadDir(t.Context(), posix.Root, 0, 100)
+			require.NoError(t, err)
+			require.NotZero(t, state.Last)
+			for _, e := range entries {
+				if names = append(names, e.Name); e.Attr.Ino == file {
+					size = e.Attr.Size
+				}
+			}
+			return names, size, calls.queries.Load() - before
+		}
+		_, _, _ = list() // the stream begins
+		first, _, asked := list()
+		require.Contains(t, first, "file")
+		require.EqualValues(t, 1, asked)
+		again, _, asked := list()
+		require.Equal(t, first, again)
+		require.Zero(t, asked)
+		write(t, other, file, 0, []byte("content"))
+		_, size, asked := list()
+		require.EqualValues(t, 7, size)
+		require.EqualValues(t, 1, asked)
+		_, size, asked = list()
+		require.EqualValues(t, 7, size)
+		require.Zero(t, asked)
+		require.NoError(t, other.Unlink(t.Context(), posix.Cred{}, client.Name{Dir: posix.Root, Name: "file"}))
+		left, _, asked := list()
+		require.NotContains(t, left, "file")
+		require.EqualValues(t, 1, asked)
+	})
+}
+
 // A replica that has too many requests to watch still answers other queries: they stay at the nearest
 // replica.
 func TestWatchesGoElsewhereAlone(t *testing.T) {

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/client/lease"
@@ -76,6 +77,11 @@ type DirState struct {
 // GetAttr returns the rest.
 func (n *Names) ReadDir(ctx context.Context, dir posix.Ino, cookie, limit uint64) (entries []meta.Entry, state DirState, err error) {
 	before := n.router.delegations.changes()
+	if cookie == 0 {
+		if a, ok := n.listing(ctx, dir); ok && uint64(len(a.Entries)) < limit {
+			return a.Entries, DirState{versionOf(a.Partition, a.Seen) + before, a.Number}, nil
+		}
+	}
 	a, err := n.router.Query(ctx, &meta.Command{Op: meta.OpReadDir, Ino: dir, Offset: cookie, Length: limit}, route.Inode(dir))
 	if err != nil {
 		return nil, DirState{}, err
@@ -87,6 +93,21 @@ func (n *Names) ReadDir(ctx context.Context, dir posix.Ino, cookie, limit uint64
 		}
 	}
 	return a.Entries, DirState{versionOf(a.Partition, a.AsOf) + before, a.Number}, nil
+}
+
+// listing returns the answer to a query of all entries of a directory, if the cache knows them.
+func (n *Names) listing(ctx context.Context, dir posix.Ino) (a route.Answer, ok bool) {
+	at, err := n.router.At(dir)
+	if err != nil {
+		return a, false
+	}
+	a.Partition = at
+	if a.Entries, a.Number, a.Seen, ok = n.leases.listing(ctx, dir); !ok {
+		return a, false
+	}
+	n.router.delegations.hide(meta.OpReadDir, &a)
+	noTicket := func(e meta.Entry) bool { return e.Attr.Nlink > 0 && !n.router.ShowsTicket(e.Attr.Ino) }
+	return a, !slices.ContainsFunc(a.Entries, noTicket)
 }
 
 // Version distinguishes contents of a directory. As long as it equals the version of ReadDir, this client

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -96,7 +95,7 @@ func (c *Persister) persist(ctx context.Context, partitions []uint16) error {
 	g, waiting := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.router.Persist(waiting, seen) })
 	for _, s := range c.blocks.stores.All() {
-		if !s.isSynced() {
+		if s.unsynced.Any() {
 			g.Go(func() error { return c.blocks.persist(waiting, func() error { return s.sync(waiting) }) })
 		}
 	}
@@ -106,38 +105,24 @@ func (c *Persister) persist(ctx context.Context, partitions []uint16) error {
 // written is a block store that knows whether blocks were put that may not be on disk yet.
 type written struct {
 	block.Store
-	puts   atomic.Uint64 // puts that were answered
-	synced atomic.Uint64 // puts of these that are synced
+	unsynced block.Unsynced
 }
 
 // Put implements block.Store.
 func (w *written) Put(ctx context.Context, b block.Block) error {
 	err := w.Store.Put(ctx, b)
-	w.puts.Add(1)
+	w.unsynced.Add(1)
 	return err
 }
 
 // PutAll implements block.Batcher.
 func (w *written) PutAll(ctx context.Context, blocks []block.Block) error {
 	err := block.PutAll(ctx, w.Store, blocks)
-	w.puts.Add(uint64(len(blocks)))
+	w.unsynced.Add(len(blocks))
 	return err
 }
 
-// isSynced reports whether all blocks that were put survive a loss of power.
-func (w *written) isSynced() bool { return w.synced.Load() >= w.puts.Load() }
-
 // sync returns when all blocks that were put survive a loss of power.
 func (w *written) sync(ctx context.Context) error {
-	puts := w.puts.Load()
-	if w.synced.Load() >= puts {
-		return nil
-	}
-	if err := block.Sync(ctx, w.Store); err != nil {
-		return err
-	}
-	for synced := w.synced.Load(); synced < puts && !w.synced.CompareAndSwap(synced, puts); {
-		synced = w.synced.Load()
-	}
-	return nil
+	return w.unsynced.Sync(func() error { return block.Sync(ctx, w.Store) })
 }

@@ -50,6 +50,33 @@ func TestPersistAsksAMajority(t *testing.T) {
 	})
 }
 
+// After a write with OnDisk, Persist sends no request: the answer to the write has told that it is on disk. It
+// covers the updates before it, and none after it.
+func TestPersistAfterAWriteOnDisk(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c := n.Client(t, west)
+		all := n.Processes(0, west)
+		f := create(t, c, posix.Root, "f").Ino
+		onDisk := func(data []byte) {
+			_, err := c.Write(t.Context(), posix.Cred{}, client.Write{Ino: f, Data: data, OnDisk: true})
+			require.NoError(t, err)
+		}
+		persist := func() int {
+			synctest.Wait()
+			before := n.Calls(all...)
+			require.NoError(t, c.Persist(t.Context(), f))
+			synctest.Wait()
+			return n.Calls(all...) - before
+		}
+		onDisk([]byte("in the metadata"))
+		require.Zero(t, persist())
+		onDisk(make([]byte, 10<<10))
+		require.Zero(t, persist())
+		write(t, c, f, 0, []byte("after"))
+		require.GreaterOrEqual(t, persist(), 2)
+	})
+}
+
 // A replica that does not have the written data yet gives no answer: it counts once it has the data.
 func TestPersistWaitsForWhoIsBehind(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {

@@ -9,6 +9,7 @@ import (
 	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
 )
 
 // MaxInline is the maximum length in bytes of content that is sent in the command and stored in the metadata,
@@ -34,6 +35,32 @@ type Write struct {
 	Append bool
 	// KillSetID removes the set-id bits, as a write by a user without CAP_FSETID does.
 	KillSetID bool
+	// OnDisk demands that the disks of a majority have the write when Write returns, and all updates of the
+	// partition before it. If the servers tell that they have, a Persist afterwards need not ask for that.
+	OnDisk bool
+}
+
+// flags returns those of the command of a write.
+func (w *Write) flags() (flags uint32) {
+	if w.Append {
+		flags |= meta.Append
+	}
+	if w.OnDisk {
+		flags |= meta.OnDisk
+	}
+	return flags
+}
+
+// noteOnDisk records the place of the order that the answer to a write with OnDisk tells. Servers of earlier
+// versions tell none, and the answer to a repeated command does not.
+func (c *Writer) noteOnDisk(a *route.Answer) {
+	if len(a.Data) == 0 {
+		return
+	}
+	r := varint.NewReader(a.Data)
+	if place := r.Uint64(); r.Done() == nil {
+		route.OnDisk(c.router.Router, a.Partition, a.Seen.History, place)
+	}
 }
 
 // Written is the result of a Write.
@@ -59,6 +86,7 @@ func (c *Writer) Write(ctx context.Context, cred posix.Cred, w Write) (Written, 
 		if err != nil {
 			return done, c.outcome(err)
 		}
+		c.noteOnDisk(&a)
 		if first {
 			done.Offset = a.Number
 		}
@@ -89,10 +117,7 @@ func (c *Writer) killSetID(ctx context.Context, cred posix.Cred, a posix.Attr) (
 
 // writePart writes data that fits one command.
 func (c *Writer) writePart(ctx context.Context, cred posix.Cred, w *Write) (route.Answer, error) {
-	cmd := meta.Command{Op: meta.OpWrite, Cred: cred, Ino: w.Ino, Offset: w.Offset, Length: uint64(len(w.Data))}
-	if w.Append {
-		cmd.Flags |= meta.Append
-	}
+	cmd := meta.Command{Op: meta.OpWrite, Cred: cred, Ino: w.Ino, Offset: w.Offset, Length: uint64(len(w.Data)), Flags: w.flags()}
 	if w.Offset <= MaxInline && uint64(len(w.Data)) <= MaxInline-w.Offset {
 		cmd.Data = w.Data
 		return c.router.Update(ctx, &cmd, route.Inode(w.Ino))
@@ -175,20 +200,18 @@ func (c *Writer) WriteParts(ctx context.Context, cred posix.Cred, w Write, parts
 			parts[i].drop()
 		}
 	}()
-	cmd := meta.Command{Op: meta.OpWrite, Cred: cred, Ino: w.Ino, Offset: w.Offset}
+	cmd := meta.Command{Op: meta.OpWrite, Cred: cred, Ino: w.Ino, Offset: w.Offset, Flags: w.flags()}
 	for i := range parts {
 		cmd.Length += uint64(parts[i].Data.Len())
 	}
 	if cmd.Offset > posix.MaxSize || cmd.Length > posix.MaxSize-cmd.Offset {
 		return Written{}, posix.EFBIG
 	}
-	if w.Append {
-		cmd.Flags |= meta.Append
-	}
 	a, err := c.writeParts(ctx, &cmd, parts)
 	if err != nil {
 		return Written{}, c.outcome(err)
 	}
+	c.noteOnDisk(&a)
 	done := Written{Bytes: int(cmd.Length), Offset: a.Number, Attr: a.Attr}
 	if w.KillSetID {
 		done.Attr, err = c.killSetID(ctx, cred, a.Attr)

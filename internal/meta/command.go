@@ -94,7 +94,7 @@ const (
 	LockFlock                            // Lock: a lock of flock on the whole file, independent of locks of fcntl
 	TellDir                              // Mknod, Unlink, Rmdir, Link, Rename of one partition: the result has the directory and Others, too
 	TellRights                           // Extents: the result has the rights to read the blocks, too, if the client is bound
-	OnDisk                               // Batch: ordered with multicast.Message.Durable; the answer names its place in the order
+	OnDisk                               // Batch, Write: ordered with multicast.Message.Durable; the answer names its place in the order (of Write: Data=the place)
 	AwaitLock                            // GetLock: the replica keeps the query while there is a conflict, for at most a second; older versions answer at once
 )
 

@@ -79,8 +79,11 @@ func (l *listing) from(ctx context.Context, f *fileSystem, dir posix.Ino, cookie
 			return rest, age, nil
 		}
 	}
-	began := time.Now()
-	entries, state, err := f.client.ReadDir(ctx, dir, cookie, pageEntries)
+	began, after := time.Now(), cookie
+	if after <= cookieDotDot {
+		after = 0
+	}
+	entries, state, err := f.client.ReadDir(ctx, dir, after, pageEntries)
 	if err != nil {
 		return nil, 0, err
 	}

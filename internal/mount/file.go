@@ -137,6 +137,7 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte
 		Ino: ino(&in.InHeader), Offset: in.Offset, Data: data,
 		Append:    in.Flags&unix.O_APPEND != 0,
 		KillSetID: in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0,
+		OnDisk:    in.Flags&unix.O_DSYNC != 0,
 	})
 	if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
 		f.setIDs.taken(f.kernel, ino(&in.InHeader))

@@ -19,7 +19,7 @@ import (
 func (f *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	ctx, end := f.waits.reading(cancel, in.Pid)
 	defer end()
-	if err := f.written.settle(ctx, ino(&in.InHeader)); err != nil {
+	if err := f.written.settleToDisk(ctx, ino(&in.InHeader)); err != nil {
 		return status(err)
 	}
 	err := f.persister.fsync(ctx, &in.InHeader, descriptor{number: in.Fh})

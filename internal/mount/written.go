@@ -66,7 +66,7 @@ func (c contents) Write(ctx context.Context, b *behind.Batch) error {
 
 // write orders the content of a batch.
 func (c contents) write(ctx context.Context, b *behind.Batch) error {
-	w := client.Write{Ino: b.Ino, Offset: b.Offset, Append: b.Append, KillSetID: b.KillSetID}
+	w := client.Write{Ino: b.Ino, Offset: b.Offset, Append: b.Append, KillSetID: b.KillSetID, OnDisk: b.OnDisk}
 	if first := b.Parts[0]; len(b.Parts) == 1 && first.Staged == nil && b.Offset+uint64(first.Data.Len()) <= client.MaxInline {
 		w.Data = first.Data.Data() // it is small enough for the metadata
 		_, err := c.client.Write(ctx, b.Cred, w)
@@ -152,6 +152,14 @@ func (w *written) settle(ctx context.Context, ino posix.Ino) error {
 		return nil
 	}
 	return w.Flush(ctx, ino)
+}
+
+// settleToDisk is settle before a wait for the disks of the servers.
+func (w *written) settleToDisk(ctx context.Context, ino posix.Ino) error {
+	if w == nil {
+		return nil
+	}
+	return w.FlushToDisk(ctx, ino)
 }
 
 // settleHandle is settle that also returns, once, the error of lost content.

@@ -237,7 +237,7 @@ func (r *Replica) applyUpdate(q *ask.Request, from *ask.Client, e *order.Entry) 
 	answer := result.Append(nil)
 	r.sessions.Record(u, answer)
 	if e.Durable && wantsDisk(&c) {
-		answer = tellDisk(result, r.cross.Count())
+		answer = tellDisk(&c, result, r.cross.Count())
 	}
 	return effect{outcome: ask.Answered, result: answer, session: q.Session}, nil
 }

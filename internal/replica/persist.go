@@ -3,7 +3,9 @@ package replica
 import (
 	"github.com/globalfs/globalfs/internal/delegation"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/turn"
+	"github.com/globalfs/globalfs/internal/varint"
 )
 
 // A request of kind ask.Persist asks this replica to put on its disk all entries that the client has seen.
@@ -26,16 +28,24 @@ func (r *Replica) persist(out *turn.Output) {
 	r.persists = r.persists[:0]
 }
 
-// A batch with meta.OnDisk needs no such request: its entry is durable (multicast.Message.Durable), so when
-// it is delivered, a majority has the entry and all before it on disk, in any mode of the logs. The answer of
-// the execution names the place of the entry. The recorded answer, which a repeated batch gets, does not: it
-// is the same at all replicas and versions.
+// A batch or write with meta.OnDisk needs no such request: its entry is durable (multicast.Message.Durable),
+// so when it is delivered, a majority has the entry and all before it on disk, in any mode of the logs. The
+// answer of the execution names the place of the entry. The recorded answer, which a repeated update gets,
+// does not: it is the same at all replicas and versions.
 
 // wantsDisk reports whether an update must be on the disks of a majority before it is executed.
-func wantsDisk(c *meta.Command) bool { return c.Op == meta.OpBatch && c.Flags&meta.OnDisk != 0 }
+func wantsDisk(c *meta.Command) bool {
+	return c.Flags&meta.OnDisk != 0 && (c.Op == meta.OpBatch || c.Op == meta.OpWrite)
+}
 
-// tellDisk returns the answer to a durable batch that is executed at a place of the order.
-func tellDisk(result meta.Result, place uint64) []byte {
+// tellDisk returns the answer to a durable update that is executed at a place of the order.
+func tellDisk(c *meta.Command, result meta.Result, place uint64) []byte {
+	if c.Op == meta.OpWrite {
+		if result.Code == posix.OK {
+			result.Data = varint.AppendUint(nil, place)
+		}
+		return result.Append(nil)
+	}
 	if done, err := delegation.DecodeDone(result.Data); err == nil { // otherwise the client's version may have no log
 		done.OnDisk = place
 		result.Data = done.Append(nil)

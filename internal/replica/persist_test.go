@@ -8,7 +8,9 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/delegation"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/turn"
+	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -96,6 +98,38 @@ func TestABatchOnDisk(t *testing.T) {
 			require.Zero(t, place)
 		}
 		require.Zero(t, placeOnDisk(t, f.one(q)), "it is repeated")
+	}
+}
+
+// A write that is to be on disk is ordered as a durable message, too, and its answer tells the place. The
+// answers to other updates with this flag are as without it.
+func TestAWriteOnDisk(t *testing.T) {
+	f := newFixture(t)
+	f.open(7)
+	_, made := f.do(7, 1, mknod("file"))
+	file := made.Attr.Ino
+	for i, c := range []meta.Command{
+		{Op: meta.OpWrite, Ino: file, Data: []byte("a"), Length: 1, Flags: meta.OnDisk},
+		{Op: meta.OpWrite, Ino: file, Data: []byte("a"), Length: 1},
+		{Op: meta.OpSetAttr, Ino: file, Set: meta.SetMtimeNow, Flags: meta.OnDisk},
+	} {
+		q := ask.Request{Kind: ask.Update, Session: 7, Seq: uint64(i + 2), Done: uint64(i + 1), Command: c.Append(nil)}
+		f.hold = true
+		require.Empty(t, f.step(q))
+		require.Len(t, f.kept, 1)
+		require.Equal(t, i == 0, f.kept[0].Durable)
+		f.hold = false
+		first := f.step()[f.token]
+		for repeated, reply := range []ask.Reply{first, f.one(q)} {
+			result, err := meta.DecodeResult(reply.Result)
+			require.NoError(t, err)
+			require.Equal(t, posix.OK, result.Code)
+			if i == 0 && repeated == 0 {
+				require.Equal(t, varint.AppendUint(nil, f.count()), result.Data)
+			} else {
+				require.Empty(t, result.Data)
+			}
+		}
 	}
 }
 

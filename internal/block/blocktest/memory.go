@@ -250,6 +250,9 @@ func (m *Memory) Sizes(ctx context.Context, ids []block.ID) ([]uint32, error) {
 	return sizes, err
 }
 
+// Durable implements region.Disk.
+func (m *Memory) Durable() bool { return false }
+
 // Usage implements region.Disk.
 func (m *Memory) Usage() (total, free uint64, err error) {
 	m.mu.Lock()

@@ -7,6 +7,9 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 )
 
+// Durable implements region.Disk.
+func (s *Store) Durable() bool { return !s.config.NoSync }
+
 // Sync implements block.Syncer: with Config.NoSync it makes all blocks and deletes so far durable. Without
 // NoSync they are durable already. Calls that wait for each other share one sync.
 func (s *Store) Sync(ctx context.Context) error {

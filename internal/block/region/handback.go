@@ -199,7 +199,7 @@ func (r *rounds) send(ctx context.Context, server multicast.ProcessID, id block.
 		return err
 	}
 	r.count(func(s *RoundStatus) { s.Missing++ })
-	if err := n.storeAt(ctx, server, encodeStore(&b)); err != nil {
+	if _, err := n.storeAt(ctx, server, encodeStore(&b)); err != nil {
 		r.count(func(s *RoundStatus) { s.Failed++ })
 		return err
 	}

@@ -23,6 +23,8 @@ type Disk interface {
 	Usage() (total, free uint64, err error)
 	// Sizes returns the length of each block in bytes, 0 for an absent block, without reading its bytes.
 	Sizes(ctx context.Context, ids []block.ID) ([]uint32, error)
+	// Durable reports whether each block survives a loss of power once its Put has returned.
+	Durable() bool
 }
 
 // Config of a Node. All fields but Save, Role and Log must be set.
@@ -136,13 +138,15 @@ func (n *Node) Handle(ctx context.Context, request []byte) ([]byte, error) {
 func (n *Node) do(ctx context.Context, q *request) ([]byte, error) {
 	switch q.op {
 	case opPut:
-		return replyOK(0), n.put(ctx, &q.block)
+		onDisk, err := n.put(ctx, &q.block)
+		return replyPut(onDisk), err
 	case opStore:
-		return replyOK(0), n.store(ctx, &q.block)
+		return replyPut(n.config.Disk.Durable()), n.store(ctx, &q.block)
 	case opPutAll:
-		return replyOK(0), n.putAll(ctx, q.blocks)
+		onDisk, err := n.putAll(ctx, q.blocks)
+		return replyPut(onDisk), err
 	case opStoreAll:
-		return replyOK(0), n.storeAll(ctx, q.blocks)
+		return replyPut(n.config.Disk.Durable()), n.storeAll(ctx, q.blocks)
 	case opGet, opGetByRight:
 		return n.find(ctx, q.id)
 	case opFetch:

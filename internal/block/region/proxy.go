@@ -19,10 +19,10 @@ import (
 const slowPart = 8
 
 // put makes the copies of a block in parallel: on its owners, and for each owner that fails or is slow on the
-// next server in the order of the ring.
-func (n *Node) put(ctx context.Context, b *block.Block) error {
+// next server in the order of the ring. It reports whether all copies are on disk.
+func (n *Node) put(ctx context.Context, b *block.Block) (onDisk bool, err error) {
 	if err := verify(b); err != nil {
-		return err
+		return false, err
 	}
 	v := n.view.Load()
 	storing, cancel := context.WithCancel(ctx)
@@ -35,9 +35,9 @@ func (n *Node) put(ctx context.Context, b *block.Block) error {
 	p.run(v.copies)
 	p.frame.release(nil)
 	if p.copies < v.copies {
-		return fmt.Errorf("put block %v: %d of %d copies: %w", b.ID, p.copies, v.copies, p.why(ctx))
+		return false, fmt.Errorf("put block %v: %d of %d copies: %w", b.ID, p.copies, v.copies, p.why(ctx))
 	}
-	return nil
+	return p.onDisk == p.copies, nil
 }
 
 // lastDown moves the servers that are down to the end.
@@ -65,6 +65,7 @@ type placement struct {
 	servers []multicast.ProcessID // not tried yet
 	events  chan placed           // room for two events of each server
 	copies  int
+	onDisk  int     // copies that are on disk
 	errs    []error // of the servers that failed
 }
 
@@ -72,6 +73,7 @@ type placement struct {
 type placed struct {
 	undecided bool // the outcome is not known yet
 	replaced  bool // another server stands in, as this one was late
+	onDisk    bool
 	err       error
 }
 
@@ -90,6 +92,9 @@ func (p *placement) run(copies int) {
 			continue
 		case e.err == nil:
 			p.copies++
+			if e.onDisk {
+				p.onDisk++
+			}
 		default:
 			p.errs = append(p.errs, e.err)
 			if errors.Is(e.err, block.ErrConflict) {
@@ -114,21 +119,21 @@ func (p *placement) next() int {
 	frame.use()
 	n.stragglers.Go(func() {
 		late := time.AfterFunc(n.config.CallTimeout/slowPart, func() { events <- placed{undecided: true} })
-		err := n.storeAt(ctx, server, frame.bytes)
+		onDisk, err := n.storeAt(ctx, server, frame.bytes)
 		frame.release(err)
 		replaced := !late.Stop()
 		if replaced && ctx.Err() != nil {
 			n.peers.abandoned(server)
 		}
-		events <- placed{err: err, replaced: replaced}
+		events <- placed{err: err, replaced: replaced, onDisk: onDisk}
 	})
 	return 1
 }
 
-// storeAt stores the block of an opStore on a server.
-func (n *Node) storeAt(ctx context.Context, server multicast.ProcessID, frame []byte) error {
+// storeAt stores the block of an opStore on a server, and reports whether this copy is on disk.
+func (n *Node) storeAt(ctx context.Context, server multicast.ProcessID, frame []byte) (onDisk bool, err error) {
 	if server == n.config.Self {
-		return n.peers.try(ctx, server, func(ctx context.Context) error {
+		return n.config.Disk.Durable(), n.peers.try(ctx, server, func(ctx context.Context) error {
 			q, err := decodeRequest(frame)
 			if err != nil {
 				return err
@@ -136,8 +141,8 @@ func (n *Node) storeAt(ctx context.Context, server multicast.ProcessID, frame []
 			return n.take(ctx, q.block)
 		})
 	}
-	_, err := n.peers.call(ctx, server, frame)
-	return err
+	reply, err := n.peers.call(ctx, server, frame)
+	return isOnDisk(reply), err
 }
 
 // why returns the most informative error for too few copies.
@@ -165,7 +170,7 @@ func (n *Node) replace(ctx context.Context, id block.ID, reply []byte, bad []mul
 	}
 	frame := encodeStore(&b)
 	for _, server := range bad {
-		if err := n.storeAt(ctx, server, frame); err != nil {
+		if _, err := n.storeAt(ctx, server, frame); err != nil {
 			n.config.Log.Warn("cannot replace corrupt block", "block", id, "server", server, "error", err)
 		} else {
 			n.counts.replaced.Add(1)

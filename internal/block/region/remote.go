@@ -22,6 +22,8 @@ type Remote struct {
 	peers   *peers
 	hedging *hedging // of gets
 	singly  singly
+	// unsynced counts the puts whose reply did not tell that the copies are on disk.
+	unsynced block.Unsynced
 }
 
 // NewRemote makes the store of the region with these servers, the nearest first. After timeout without an
@@ -32,6 +34,7 @@ func NewRemote(caller Caller, nodes []multicast.ProcessID, timeout time.Duration
 		return nil, fmt.Errorf("remote blocks: %d servers, timeout %v: use at least one of each", len(nodes), timeout)
 	}
 	r := &Remote{peers: newPeers(caller, timeout), hedging: newHedging()}
+	r.unsynced.Add(1) // a client before this one may have put blocks
 	nodes = slices.Clone(nodes)
 	r.nodes.Store(&nodes)
 	return r, nil
@@ -50,7 +53,16 @@ func (r *Remote) Put(ctx context.Context, b block.Block) error {
 	if err := b.CheckSize(); err != nil {
 		return err
 	}
-	return r.ask(ctx, b.Frame())
+	reply, err := r.answer(ctx, b.Frame(), isFinal)
+	r.note(reply, err)
+	return err
+}
+
+// note counts a put that succeeded and whose copies may not be on disk.
+func (r *Remote) note(reply []byte, err error) {
+	if err == nil && !isOnDisk(reply) {
+		r.unsynced.Add(1)
+	}
 }
 
 // Get implements block.Store.

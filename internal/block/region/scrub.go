@@ -139,7 +139,7 @@ func (n *Node) cure(ctx context.Context, m *remedy) error {
 	frame := encodeStore(&b)
 	var errs []error
 	for _, owner := range m.owners {
-		if err := n.storeAt(ctx, owner, frame); err != nil {
+		if _, err := n.storeAt(ctx, owner, frame); err != nil {
 			errs = append(errs, err)
 			continue
 		}

@@ -9,8 +9,11 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 )
 
-// Sync implements block.Syncer for the region.
-func (r *Remote) Sync(ctx context.Context) error { return r.ask(ctx, []byte{byte(opSync)}) }
+// Sync implements block.Syncer for the region. It asks the servers only if a reply to a put did not tell that
+// the copies are on disk, and the first time.
+func (r *Remote) Sync(ctx context.Context) error {
+	return r.unsynced.Sync(func() error { return r.ask(ctx, []byte{byte(opSync)}) })
+}
 
 // sync makes the blocks of all servers of the region survive a loss of power. Each block has copies on r
 // servers, so fewer than r servers may fail: each block then has a copy on disk, and repair makes the others.

@@ -19,10 +19,13 @@ import (
 // syncedDisk counts its syncs.
 type syncedDisk struct {
 	region.Disk
-	syncs atomic.Int64
-	fails atomic.Bool
-	hangs atomic.Pointer[chan struct{}] // until it is closed
+	durable bool // it syncs each block before it answers
+	syncs   atomic.Int64
+	fails   atomic.Bool
+	hangs   atomic.Pointer[chan struct{}] // until it is closed
 }
+
+func (d *syncedDisk) Durable() bool { return d.durable }
 
 func (d *syncedDisk) Sync(context.Context) error {
 	d.syncs.Add(1)
@@ -47,19 +50,75 @@ func TestSync(t *testing.T) {
 	r := blocktest.NewRegion(t, 2, all...)
 	defer r.Close()
 	remote := r.Client(t)
-	require.NoError(t, remote.Sync(t.Context()))
+	blocks := 0
+	sync := func() error {
+		blocks++
+		id, data := blocktest.Block(blocks, 100)
+		require.NoError(t, remote.Put(t.Context(), block.New(id, data)))
+		return remote.Sync(t.Context())
+	}
+	require.NoError(t, sync())
 	for _, d := range disks {
 		require.Eventually(t, func() bool { return d.syncs.Load() == 1 }, 10*time.Second, time.Millisecond)
 	}
 	answers := make(chan struct{})
 	disks[2].hangs.Store(&answers)
-	require.NoError(t, remote.Sync(t.Context()), "one is not waited for")
+	require.NoError(t, sync(), "one is not waited for")
 	disks[2].hangs.Store(nil)
 	close(answers)
 	disks[0].fails.Store(true)
-	require.NoError(t, remote.Sync(t.Context()), "each block has two copies")
+	require.NoError(t, sync(), "each block has two copies")
 	disks[1].fails.Store(true)
-	require.ErrorIs(t, remote.Sync(t.Context()), block.ErrUnavailable)
+	require.ErrorIs(t, sync(), block.ErrUnavailable)
+	require.ErrorIs(t, remote.Sync(t.Context()), block.ErrUnavailable, "the block may still not be on disk")
+}
+
+// A client syncs no region whose servers have told that all copies of its blocks are on disk: one server that
+// does not tell that is enough for a sync.
+func TestSyncOfBlocksOnDisk(t *testing.T) {
+	for name, puts := range map[string]func(ctx context.Context, r *region.Remote, blocks []block.Block) error{
+		"one by one": func(ctx context.Context, r *region.Remote, blocks []block.Block) error {
+			for _, b := range blocks {
+				if err := r.Put(ctx, b); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"together": func(ctx context.Context, r *region.Remote, blocks []block.Block) error { return r.PutAll(ctx, blocks) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for volatile := range 2 {
+				var disks []*syncedDisk
+				var servers []region.Disk
+				for i := range 3 {
+					disks = append(disks, &syncedDisk{Disk: blocktest.NewMemory(1 << 20), durable: i >= volatile})
+					servers = append(servers, disks[i])
+				}
+				r := blocktest.NewRegion(t, 3, servers...)
+				remote := r.Client(t)
+				require.NoError(t, remote.Sync(t.Context()), "for the blocks of clients before")
+				require.NoError(t, remote.Sync(t.Context()))
+				var blocks []block.Block
+				for i := range 3 {
+					id, data := blocktest.Block(i+1, 100)
+					blocks = append(blocks, block.New(id, data))
+				}
+				require.NoError(t, puts(t.Context(), remote, blocks))
+				require.NoError(t, remote.Sync(t.Context()))
+				require.NoError(t, remote.Sync(t.Context()))
+				all := func() (n int) {
+					for _, d := range disks {
+						n += int(d.syncs.Load())
+					}
+					return n
+				}
+				require.Eventually(t, func() bool { return all() >= 3*(1+volatile) }, 10*time.Second, time.Millisecond)
+				r.Close() // waits for the servers that a sync does not wait for
+				require.Equal(t, 3*(1+volatile), all())
+			}
+		})
+	}
 }
 
 // A server that stood in for another one keeps its copy until the owners have theirs on disk: with durability

@@ -46,44 +46,53 @@ func (r *Remote) PutAll(ctx context.Context, blocks []block.Block) error {
 		all[i] = &blocks[i]
 	}
 	request := newLent(encodeBlocks(opPutAll, all))
-	_, err := r.answer(ctx, request.bytes, func(err error) bool { return isFinal(err) || isUnknown(err) })
+	reply, err := r.answer(ctx, request.bytes, func(err error) bool { return isFinal(err) || isUnknown(err) })
 	request.release(err)
 	r.singly.note(err)
+	r.note(reply, err)
 	return err
 }
 
-// putAll makes the copies of blocks.
-func (n *Node) putAll(ctx context.Context, blocks []block.Block) error {
+// putAll makes the copies of blocks, and reports whether all of them are on disk.
+func (n *Node) putAll(ctx context.Context, blocks []block.Block) (onDisk bool, err error) {
 	for i := range blocks {
 		if err := verify(&blocks[i]); err != nil {
-			return err
+			return false, err
 		}
 	}
-	if n.placeAll(ctx, blocks) {
-		return nil
+	if all, onDisk := n.placeAll(ctx, blocks); all {
+		return onDisk, nil
 	}
 	var g errgroup.Group
 	g.SetLimit(putsAtATime)
+	var volatile atomic.Bool
 	for i := range blocks {
-		g.Go(func() error { return n.put(ctx, &blocks[i]) })
+		g.Go(func() error {
+			onDisk, err := n.put(ctx, &blocks[i])
+			if !onDisk {
+				volatile.Store(true)
+			}
+			return err
+		})
 	}
-	return g.Wait()
+	err = g.Wait()
+	return !volatile.Load(), err
 }
 
 // putsAtATime bounds the blocks of one request that are put at the same time.
 const putsAtATime = 8
 
 // placeAll stores blocks on the servers that put would try first, with one request to each, and reports
-// whether all of them have answered in time that they have stored theirs.
-func (n *Node) placeAll(ctx context.Context, blocks []block.Block) bool {
+// whether all of them have answered in time that they have stored theirs, and whether all copies are on disk.
+func (n *Node) placeAll(ctx context.Context, blocks []block.Block) (all, onDisk bool) {
 	parts := n.parts(blocks)
 	if parts == nil || n.singly.isDue() {
-		return false
+		return false, false
 	}
 	storing, cancel := context.WithTimeout(ctx, n.config.CallTimeout/slowPart)
 	defer cancel()
 	var last *part
-	results := make(chan error, len(parts))
+	results := make(chan placed, len(parts))
 	for _, p := range parts {
 		if last == nil || !slices.Equal(last.blocks, p.blocks) {
 			p.request = newLent(encodeBlocks(opStoreAll, p.blocks))
@@ -94,22 +103,24 @@ func (n *Node) placeAll(ctx context.Context, blocks []block.Block) bool {
 		last = p
 		p.request.use()
 		n.stragglers.Go(func() {
-			err := n.storeAllAt(storing, p.server, p.request.bytes)
+			onDisk, err := n.storeAllAt(storing, p.server, p.request.bytes)
 			p.request.release(err)
-			results <- err
+			results <- placed{onDisk: onDisk, err: err}
 		})
 	}
+	onDisk = true
 	for range parts {
 		select {
-		case err := <-results:
-			if n.singly.note(err); err != nil {
-				return false
+		case e := <-results:
+			if n.singly.note(e.err); e.err != nil {
+				return false, false
 			}
+			onDisk = onDisk && e.onDisk
 		case <-storing.Done(): // the own disk may hang
-			return false
+			return false, false
 		}
 	}
-	return true
+	return true, onDisk
 }
 
 // part has the blocks of one request to a server.
@@ -139,13 +150,13 @@ func (n *Node) parts(blocks []block.Block) (parts []*part) {
 	return parts
 }
 
-// storeAllAt stores the blocks of an opStoreAll on a server.
-func (n *Node) storeAllAt(ctx context.Context, server multicast.ProcessID, request []byte) error {
+// storeAllAt stores the blocks of an opStoreAll on a server, and reports whether these copies are on disk.
+func (n *Node) storeAllAt(ctx context.Context, server multicast.ProcessID, request []byte) (onDisk bool, err error) {
 	if server != n.config.Self {
-		_, err := n.peers.call(ctx, server, request)
-		return err
+		reply, err := n.peers.call(ctx, server, request)
+		return isOnDisk(reply), err
 	}
-	return n.peers.try(ctx, server, func(ctx context.Context) error {
+	return n.config.Disk.Durable(), n.peers.try(ctx, server, func(ctx context.Context) error {
 		q, err := decodeRequest(request)
 		if err != nil {
 			return err

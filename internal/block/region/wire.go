@@ -17,7 +17,7 @@ import (
 type op uint8
 
 const (
-	opPut    op = 1 + iota // Block.Frame: id, CRC32C of id and data, data
+	opPut    op = 1 + iota // Block.Frame: id, CRC32C of id and data, data -> whether it is on disk (replyPut)
 	opStore                // the same
 	opGet                  // id -> CRC32C of id and data, data
 	opFetch                // the same
@@ -42,7 +42,7 @@ const (
 	opGetByRight // for clients: id, Right -> as opGet
 	opSign       // for clients: kind, id, Right, length, sum -> URL of a request to the object storage
 
-	opPutAll   // for clients: at least one block, each: id, CRC32C of id and data, length, data
+	opPutAll   // for clients: at least one block, each: id, CRC32C of id and data, length, data -> as opPut
 	opStoreAll // the same of this server
 	opEnd
 )
@@ -265,6 +265,17 @@ const maxText = 1 << 10
 
 // replyOK begins a reply that has up to room bytes more.
 func replyOK(room int) []byte { return append(make([]byte, 0, 1+room), byte(codeOK)) }
+
+// replyPut returns the reply to a put: whether the copies are on disk. Earlier versions do not tell that.
+func replyPut(onDisk bool) []byte {
+	if onDisk {
+		return append(replyOK(1), 1)
+	}
+	return replyOK(0)
+}
+
+// isOnDisk reports whether the reply to a put tells that the copies are on disk.
+func isOnDisk(reply []byte) bool { return len(reply) > 1 && reply[1] == 1 }
 
 // replyOffset is the offset of the data of a block in a reply.
 const replyOffset = 1 + 4

@@ -27,7 +27,7 @@ func Apply(c *Cache, partition uint16, place ask.Seen, cmd *meta.Command, result
 	case meta.OpMknod:
 		c.Learn(at, made.Ino, place)
 		if cmd.Mode.IsDir() && made.Nlink > 0 && made.Ino.Partition() == partition {
-			c.List(made.Ino, nil, place)
+			c.List(made.Ino, nil, 0, place)
 		}
 	case meta.OpUnlink, meta.OpRmdir:
 		c.Learn(at, 0, place)

@@ -56,6 +56,7 @@ type directory struct {
 	names    map[string]entry
 	complete bool // the directory has no names that are not cached
 	misses   int  // number of absent names for which a replica was asked
+	listing  *listing
 }
 
 // entry is the cache's knowledge of a name as of a place of the order.
@@ -186,8 +187,9 @@ func (c *Cache) IsOutdated(at Name, asOf ask.Seen) bool {
 	return c.attached && asOf.History == c.history && c.outdated.name(at) > max(asOf.Count, c.outdated.floor)
 }
 
-// List stores all names of a directory as of a place of the order.
-func (c *Cache) List(dir posix.Ino, entries []meta.Entry, asOf ask.Seen) {
+// List stores all names of a directory as of a place of the order, and the last cookie that the directory has
+// given. The caller does not change the entries any more.
+func (c *Cache) List(dir posix.Ino, entries []meta.Entry, last uint64, asOf ask.Seen) {
 	d := c.use(dir, true)
 	if asOf.History != c.history || !c.attached || c.outdated.any(dir) > asOf.Count {
 		return
@@ -197,7 +199,7 @@ func (c *Cache) List(dir posix.Ino, entries []meta.Entry, asOf ask.Seen) {
 			c.unset(d, name)
 		}
 	}
-	d.complete = true
+	d.complete, d.listing = true, &listing{entries: entries, last: last, asOf: asOf.Count}
 	for i := range entries {
 		e := &entries[i]
 		if _, newer := d.names[e.Name]; !newer {
@@ -219,7 +221,7 @@ func (c *Cache) change(x *ask.Change) {
 		if e := c.dirs[x.Ino]; e != nil {
 			d := e.Value.(*directory)
 			c.names -= len(d.names)
-			d.names, d.complete = map[string]entry{}, false
+			d.names, d.complete, d.listing = map[string]entry{}, false, nil
 		}
 	}
 }
@@ -232,6 +234,9 @@ func (c *Cache) changeName(at Name, place uint64) {
 		return
 	}
 	d := e.Value.(*directory)
+	if d.listing != nil && d.listing.asOf < place {
+		d.listing = nil
+	}
 	switch old, ok := d.names[at.Name]; {
 	case ok && old.asOf >= place:
 	case d.complete:

@@ -80,7 +80,7 @@ func TestNamesAreUsedUpToTheStream(t *testing.T) {
 // before it.
 func TestOwnUpdatesAdvanceTheStream(t *testing.T) {
 	c := attached(t, 10)
-	c.List(dir, []meta.Entry{{Name: "a", Attr: posix.Attr{Ino: 9}}}, at(10))
+	c.List(dir, []meta.Entry{{Name: "a", Attr: posix.Attr{Ino: 9}}}, 0, at(10))
 	requireFound(t, c, Absent, named("b"), at(10))
 	requireFound(t, c, Present, named("a"), at(10))
 	c.Executed(at(12), Effects{Names: []Name{named("c")}, Certain: true})
@@ -128,7 +128,7 @@ func TestCacheIsBounded(t *testing.T) {
 	c := attached(t, 1)
 	for i := range posix.Ino(3 * maxDirectories) {
 		names := []meta.Entry{{Name: "a", Attr: posix.Attr{Ino: 9}}, {Name: "b", Attr: posix.Attr{Ino: 9}}}
-		c.List(i+1, names, at(1))
+		c.List(i+1, names, 0, at(1))
 	}
 	require.Len(t, c.dirs, maxDirectories)
 	require.Equal(t, 2*maxDirectories, c.names)

@@ -23,6 +23,7 @@ type Batch struct {
 	Offset    uint64 // with Append: the expected end of the file
 	Append    bool
 	KillSetID bool    // the batch has a write by a user without CAP_FSETID
+	OnDisk    bool    // a caller waits until the disks of servers have the batch
 	Parts     []*Part // in order; each at most one block
 	// Set names the attributes to set after the content. The values are those of Attr, and the user is Cred.
 	Set  uint32

@@ -184,6 +184,15 @@ func (f *file) pending() *run {
 	return f.last
 }
 
+// demandDisk demands the disks of servers for the batch that collects writes.
+func (f *file) demandDisk() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.current != nil {
+		f.current.OnDisk = true
+	}
+}
+
 // ordered records the end of a batch.
 func (f *file) ordered(r *run) {
 	f.mu.Lock()

@@ -221,6 +221,14 @@ func (f *Files) Flush(ctx context.Context, ino posix.Ino) error {
 	return at.pending().wait(ctx)
 }
 
+// FlushToDisk is Flush before a wait for the disks of the servers: the batch that collects writes has OnDisk.
+func (f *Files) FlushToDisk(ctx context.Context, ino posix.Ino) error {
+	if at := f.get(ino); at != nil {
+		at.demandDisk()
+	}
+	return f.Flush(ctx, ino)
+}
+
 // wait waits for the end of a batch, if there is one.
 func (r *run) wait(ctx context.Context) error {
 	if r == nil {
