@@ -159,7 +159,7 @@ func newAdminMoveLeader(logging *logFlags) *cobra.Command {
 	cmd := f.register(&cobra.Command{
 		Use:     "move-leader PARTITION SERVER",
 		Short:   "Make the replica on a server the leader of a partition",
-		Long:    `move-leader makes the replica on SERVER the leader of a partition, which it stays until it fails or another one is asked to lead.`,
+		Long:    `move-leader makes the replica on SERVER the leader of a partition. It stays the leader until it fails, or until you move the leader again.`,
 		Example: `  globalfs admin move-leader 0 eu-west-1a`,
 		Args:    twoArguments("a PARTITION and a SERVER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -184,9 +184,9 @@ func newAdminReplace(logging *logFlags) *cobra.Command {
 		Long: `replace moves a replica of a partition from SERVER, which may be dead, to another server. The new replica takes over the state of the
 others. A majority of the partition's replicas must be up. A server that comes back with an empty disk does this by itself.
 
-With durability os, replicas that have lost power wait until all replicas are back if those without a loss are no majority: any of them may have
-updates that the others have forgotten. If one of them never returns, --accept-loss replaces it all the same. Updates that only that replica
-has are then lost, but none that fsync has covered.`,
+With durability os, a loss of power can leave no majority of replicas that have lost nothing. The partition then waits until all replicas are
+back, because any of them may have updates that the others have lost. If SERVER never returns, --accept-loss replaces its replica all the
+same. Updates that only that replica has are then lost, but none that fsync has covered.`,
 		Example: `  globalfs admin replace 2 us-east-1a --to us-east-1d`,
 		Args:    twoArguments("a PARTITION and a SERVER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -200,7 +200,7 @@ has are then lost, but none that fsync has covered.`,
 	arguments(cmd, partitionNumbers, serverNames)
 	cmd.Flags().StringVar(&to, "to", "", "server of the new replica (default: a server of the region without a replica of the partition)")
 	flagValues(cmd, "to", serverNames)
-	cmd.Flags().BoolVar(&loss, "accept-loss", false, "replace SERVER although the majority has lost power, and SERVER may have updates that the others have forgotten")
+	cmd.Flags().BoolVar(&loss, "accept-loss", false, "replace SERVER although a majority has lost power, and SERVER may have updates that the others have lost")
 	return cmd
 }
 

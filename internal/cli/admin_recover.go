@@ -42,7 +42,7 @@ number, each partition without a majority of its replicas in these directories. 
 only its missing replicas have. The other partitions lose nothing. A partition without any replica, as after the loss of its region, takes its
 state from the last backup (--lost-from), and loses all later updates. A partition that was still being added begins empty.
 
-The command prints for each partition the logs that are left, the log that counts, and the updates that it may lack. It prints the outcome of each
+The command prints for each partition the logs that are left, the log from which the partition continues, and the updates that it may lack. It prints the outcome of each
 change of several partitions that was under way, the names and inodes that change to make one consistent tree, and the blocks without a copy.
 Then it asks for the paths of the partitions that may lose updates; --yes answers this question. Without PARTITION it only prints.
 

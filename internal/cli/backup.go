@@ -45,11 +45,11 @@ func newBackupCreate(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create REPOSITORY",
 		Short: "Make a backup of a running cluster",
-		Long: `create makes a backup. All partitions save their states at one consistent cut: if the backup has an effect, it has the cause. Then the blocks
+		Long: `create makes a backup. All partitions save their states at one consistent cut: an update is in the backup only with all updates on which it depends. Then the blocks
 that the repository lacks are copied. Servers delete none of the blocks of the backup until it is complete.
 
 A majority of the replicas of each partition must run. In a cluster with certificates it needs the certificate of an administrator.
-An interrupted backup does not exist, but the next one uses the blocks and metadata that it has stored.
+An interrupted backup does not count as a backup. The next one uses the blocks and metadata that it has stored.
 
 REPOSITORY is a directory, or a place in object storage: s3://BUCKET/PREFIX?endpoint=https://HOST, with &region=, &pathstyle=true and
 &credentials=FILE if needed. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from ~/.aws/credentials.`,
@@ -105,8 +105,8 @@ func newBackupVerify() *cobra.Command {
 	var f backupFlags
 	cmd := &cobra.Command{
 		Use:   "verify REPOSITORY",
-		Short: "Read a backup back and check it",
-		Long: `verify reads all data of a backup and compares the checksums. It makes the metadata as a restore does, and checks that all partitions
+		Short: "Read a backup and check it",
+		Long: `verify reads all data of a backup and compares the checksums. It rebuilds the metadata as a restore does, and checks that all partitions
 form one sound tree.
 Exit codes: 0 the backup is sound, 1 it is not or could not be read.`,
 		Example: `  globalfs backup verify /backups/prod

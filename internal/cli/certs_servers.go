@@ -44,7 +44,7 @@ With --etcd it also makes the certificates of 'globalfs certs etcd': one for eac
 	cmd.Flags().StringVar(&f.config, "config", "", "the cluster file (default: "+defaultConfigs+")")
 	cmd.Flags().BoolVar(&f.etcd, "etcd", false, "also make the certificates of the members of etcd")
 	cmd.Flags().StringSliceVar(&f.clients, "client", nil, "also make the certificate of the client with this name; may be repeated")
-	cmd.Flags().BoolVar(&f.root, "root", false, "the clients speak for root, too: no root squash")
+	cmd.Flags().BoolVar(&f.root, "root", false, "with --client: allow the clients to act for root: no root squash")
 	return cmd
 }
 

@@ -15,7 +15,7 @@ func newCertsRotateVectorKey() *cobra.Command {
 	var dir, output string
 	cmd := &cobra.Command{
 		Use:   "rotate-vector-key",
-		Short: "Replace the key with which servers prove the reads of clients",
+		Short: "Replace the key with which servers check the proofs of clients",
 		Long: `rotate-vector-key makes a new vector key, and writes it to the key files of all servers in DIR. Copy these files to their hosts. Servers use
 them within seconds.
 

@@ -92,6 +92,7 @@ func TestWrongInput(t *testing.T) {
 		"config dir":    {[]string{"status", "--config", dir}, command.ExitInput, "give the cluster file itself, such as " + typo},
 		"loopback":      {[]string{"init", "--loopback", "65530", filepath.Join(dir, "new.yaml")}, command.ExitInput, "--loopback 65530: give a port from 1 to 65527: each of the 9 servers gets a port"},
 		"address":       {[]string{"init", "--address", "us-west-2z=a:1", filepath.Join(dir, "new.yaml")}, command.ExitInput, "there is no such server, did you mean us-west-2a, us-west-2b or us-west-2c?: give us-west-2a, "},
+		"address form":  {[]string{"init", "--address", "us-west-2a"}, command.ExitUsage, "--address \"us-west-2a\": not of the form NAME=VALUE; see 'globalfs init --help'"},
 		"wait not":      {[]string{"wait", "token", dir}, command.ExitFailure, "not on a GlobalFS mount"},
 	} {
 		var out, err bytes.Buffer

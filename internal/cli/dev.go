@@ -59,7 +59,7 @@ has a local partition at /REGION. dev runs until Ctrl-C, then unmounts. It keeps
 	if err != nil {
 		dir = ""
 	}
-	cmd.Flags().BoolVar(&cluster.delegate, "delegate", false, "mounts hold directories in which they work alone exclusively, and answer changes in them before the servers have ordered them (see 'globalfs mount --help')")
+	cmd.Flags().BoolVar(&cluster.delegate, "delegate", false, "mounts hold directories in which they work alone: changes there return before the servers have ordered them (see 'globalfs mount --help')")
 	cmd.Flags().BoolVar(&cluster.linearizable, "linearizable", false, "linearizable reads: each read observes all operations that completed before it on any mount; each read asks a majority, and the kernel caches nothing")
 	cmd.Flags().StringVar(&cluster.dir, "data-dir", dir, "directory of the cluster's data")
 	cmd.Flags().StringVar(&cacheDir, "cache-dir", "", "directory of a cache on this machine's disk for blocks that were read or written; kept between runs")

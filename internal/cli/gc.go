@@ -37,7 +37,7 @@ func newGC() *cobra.Command {
   dropped blocks  blocks of removed or overwritten content, once the grace period is over
   orphans         blocks that never became part of a file because a write failed, or that a server brought back after an absence
 
-It also brings blocks to regions that were away when the blocks were written. With --dry-run it deletes nothing.
+It also copies blocks to regions that were down when the blocks were written. With --dry-run it deletes nothing.
 Bytes are those of one copy. The space on disk is free when the storage servers have compacted their segments.
 Exit codes: 0 all partitions and regions were looked at, 1 some did not answer.`,
 		Example: `  globalfs gc --dry-run ~/globalfs

@@ -55,7 +55,7 @@ The root of the tree and those of the regions need --force: their rule affects a
 	flags.BoolVar(&f.clear, "clear", false, "remove the rule: new entries are kept where the directory is; nothing moves")
 	flags.BoolVar(&f.list, "list", false, "list the placed directories, and the moves, of the whole tree that PATH (default: the working directory) is on")
 	flags.BoolVar(&f.pause, "pause", false, "stop the move of the directory for now")
-	flags.BoolVar(&f.resume, "resume", false, "go on with the move of the directory")
+	flags.BoolVar(&f.resume, "resume", false, "continue the move of the directory")
 	flags.BoolVar(&f.noMove, "no-move", false, "leave existing entries in their region")
 	flags.BoolVar(&f.force, "force", false, "place / or the root of a region all the same")
 	flags.BoolVar(&f.mkdir, "mkdir", false, "make the directory, and those above it, if it is missing")

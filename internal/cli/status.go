@@ -84,7 +84,7 @@ It uses colours on a terminal only, and not if the environment variable NO_COLOR
 	cmd.Flags().BoolVar(&view.storage, "storage", false, "also show the storage servers in detail, which json always has")
 	cmd.Flags().BoolVarP(&view.verbose, "verbose", "v", false, "also show problems that follow from others, the errors that servers report, the connections between servers, and the orders of partitions")
 	cmd.Flags().BoolVar(&settled, "settled", false, "exit with 5 also while a server still has something to do after its start")
-	command.DurationVar(cmd.Flags(), &every, "every", 2*time.Second, "with --watch: time between two looks")
+	command.DurationVar(cmd.Flags(), &every, "every", 2*time.Second, "with --watch: time between two screens")
 	command.DurationVar(cmd.Flags(), &wait, "wait", 0, "wait at most that long until there is no problem; with --settled also until there is no INFO line")
 	return cmd
 }

@@ -50,7 +50,8 @@ func newWait() *cobra.Command {
 		Use:   "wait TOKEN [PATH]",
 		Short: "Block until a mount has applied every update covered by a token",
 		Long: `wait returns when the mount at PATH (default: the working directory) shows all updates of TOKEN, which 'globalfs token' has printed on
-another mount. It needs permission to write at PATH. It waits a second longer than the servers need, for the caches of the kernel.`,
+another mount. It needs permission to write at PATH. It waits a second longer than the servers need, until the kernel has
+dropped old names from its cache.`,
 		Example: `  globalfs wait BAECBwA /mnt/globalfs && make -C /mnt/globalfs/project
   globalfs wait --timeout 5s "$TOKEN"`,
 		Args: func(_ *cobra.Command, args []string) error {

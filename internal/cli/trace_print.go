@@ -53,7 +53,7 @@ func (r *traceReport) summary() string {
 			executed[e.Where] = e.AtUS + e.TookUS
 		}
 	}
-	text := []string{fmt.Sprintf("%d requests of the kernel", requests), fmt.Sprintf("%d calls", calls), fmt.Sprintf("%d ordered commands", commands)}
+	text := []string{fmt.Sprintf("requests of the kernel: %d", requests), fmt.Sprintf("calls: %d", calls), fmt.Sprintf("ordered commands: %d", commands)}
 	if len(executed) > 0 {
 		last := 0.0
 		for _, at := range executed {

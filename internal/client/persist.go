@@ -50,7 +50,7 @@ func (c *Persister) Finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
 	defer cancel()
 	if err := c.persist(ctx, nil); err != nil {
-		c.notices.Warn("unmounted, but not all that was written is known to be on disk: a majority of a partition's replicas, or storage servers, did not say so; a loss of power of all servers could take it",
+		c.notices.Warn("unmounted, but some written data may not be on disk: a majority of a partition's replicas, or storage servers, did not confirm it; a loss of power of all servers could lose it",
 			"error", err)
 	}
 }

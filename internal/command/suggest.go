@@ -73,8 +73,10 @@ func orList(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// errNoNumber is the error of a flag that takes a number.
-var errNoNumber = errors.New("not a number that this flag takes")
+var (
+	errNoNumber = errors.New("not a number that this flag takes") // of a flag that takes a number
+	errNoPair   = errors.New("not of the form NAME=VALUE")        // of a flag that takes pairs
+)
 
 // invalidValue returns the reason why a flag refuses a value, without the flag and the value.
 func invalidValue(err error) error {
@@ -93,7 +95,11 @@ func invalidValue(err error) error {
 func refuseFlag(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
-		err = fmt.Errorf("--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), invalidValue(err))
+		reason := invalidValue(err)
+		if invalid.GetFlag().Value.Type() == "stringToString" {
+			reason = errNoPair
+		}
+		err = fmt.Errorf("--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), reason)
 	}
 	hint := ""
 	var unknown *pflag.NotExistError

@@ -89,7 +89,7 @@ func roomFor(plan *topology.Cluster, p *topology.Partition, region topology.Regi
 		}
 	}
 	if best == "" {
-		return "", fmt.Errorf("no other server of region %s is without a replica of partition %d (%s): let a new server join first", region, p.ID, p.Path)
+		return "", fmt.Errorf("no other server of region %s is without a replica of partition %d (%s): let a new server join first, with 'globalfs admin join'", region, p.ID, p.Path)
 	}
 	return best, nil
 }

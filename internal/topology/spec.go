@@ -147,7 +147,7 @@ func (s *Spec) Validate() error {
 	case s.GlobalPartitions < 0 || s.GlobalPartitions > maxShards:
 		return fmt.Errorf("global_partitions: %d: give 1 to %d", s.GlobalPartitions, maxShards)
 	case s.Copies < 1 || s.Copies > s.Datacenters:
-		return fmt.Errorf("copies: %d: give 1 to %d, the number of datacenters", s.Copies, s.Datacenters)
+		return fmt.Errorf("copies: %d: give a number from 1 to %d, the number of datacenters in a region", s.Copies, s.Datacenters)
 	}
 	if err := s.validateName(); err != nil {
 		return err

@@ -52,7 +52,7 @@ func TestParseSpecNamesLineAndKey(t *testing.T) {
 		"typo":      {"replicas: 3\nregons: [a]\n", "line 2: unknown key \"regons\""},
 		"type":      {"replicas: many\n", "line 1: `many` has the wrong type here: give a number"},
 		"even":      {"replicas: 2\n", "replicas: 2: give 1, 3 or 5"},
-		"copies":    {"copies: 4\n", "copies: 4: give 1 to 3"},
+		"copies":    {"copies: 4\n", "copies: 4: give a number from 1 to 3, the number of datacenters"},
 		"name":      {"regions: [a/b]\n", `regions: "a/b"`},
 		"duplicate": {"regions: [a, a]\n", `regions: "a" is listed twice`},
 		"syntax":    {"regions: [a\n", "line 1"},
