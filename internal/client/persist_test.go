@@ -50,8 +50,8 @@ func TestPersistAsksAMajority(t *testing.T) {
 	})
 }
 
-// After a write with OnDisk, Persist sends no request: the answer to the write has told that it is on disk. It
-// covers the updates before it, and none after it.
+// After a write with OnDisk, Persist sends no request: the answer to the write has told that it is on disk.
+// It covers the updates before it, and none after it.
 func TestPersistAfterAWriteOnDisk(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := n.Client(t, west)

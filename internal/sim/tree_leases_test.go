@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -22,6 +23,8 @@ const (
 	foundPresent  treeMark = "the inode of a name was known"
 	foundAttr     treeMark = "the attributes of an inode were known"
 	comparedAttr  treeMark = "known attributes were compared with those of a replica at the same place"
+	foundListing  treeMark = "the entries of a directory were known"
+	comparedList  treeMark = "known entries were compared with those of a replica at the same place"
 	streamLagged  treeMark = "a client had seen more than its stream had told"
 	streamLost    treeMark = "a replica did not have the changes that a stream needed"
 	streamForeign treeMark = "a client heard of a change by another one"
@@ -42,7 +45,7 @@ func TestTreeLeases(t *testing.T) {
 		}
 		return treeRun(seed, setup).judge(reach)
 	})
-	reach.require(t, foundAbsent, foundPresent, foundAttr, comparedAttr, streamLagged, streamLost, streamForeign, ownAdvanced)
+	reach.require(t, foundAbsent, foundPresent, foundAttr, comparedAttr, foundListing, comparedList, streamLagged, streamLost, streamForeign, ownAdvanced)
 }
 
 // treeLeases are the caches of one client, by partition.
@@ -147,6 +150,37 @@ func (c *treeClient) attrCached(ino posix.Ino) (posix.Attr, bool) {
 	return a, true
 }
 
+// listCached returns the known entries of a directory, and notes them for the judge.
+func (c *treeClient) listCached(dir posix.Ino) ([]meta.Entry, bool) {
+	if c.leases == nil {
+		return nil, false
+	}
+	p := c.at(dir)
+	entries, last, ok := c.leases[p].Listing(dir, c.proofs.Merged().Of(p))
+	if !ok {
+		return nil, false
+	}
+	c.run.reach[foundListing]++
+	command := meta.Command{Op: meta.OpReadDir, Ino: dir, Length: 100}
+	c.noteCached(p, command, meta.Result{Entries: entries, Number: last})
+	for _, member := range c.run.groups[p].members {
+		n, up := c.run.net.Node(member).(*treeNode)
+		if !up || n.behind || n.count() != c.leases[p].UpTo() {
+			continue
+		}
+		c.run.reach[comparedList]++
+		m := n.machine.Query(&command)
+		same := m.Code == posix.OK && slices.EqualFunc(m.Entries, entries, func(a, b meta.Entry) bool {
+			a.At, b.At = 0, 0 // hints
+			return a == b
+		})
+		if !same {
+			c.run.fail("client %d: the known entries of %d at place %d of partition %d are %+v, a replica has %v %+v", c.id, dir, n.count(), p, entries, m.Code, m.Entries)
+		}
+	}
+	return entries, true
+}
+
 // noteCached notes an answer from the cache for the judge.
 func (c *treeClient) noteCached(p uint16, command meta.Command, result meta.Result) {
 	h := &c.run.history
@@ -174,7 +208,7 @@ func (c *treeClient) learnNames(p uint16, asOf ask.Seen, command *meta.Command, 
 		for i := range m.Entries {
 			c.leases[p].LearnAttr(&m.Entries[i].Attr, asOf)
 		}
-		c.leases[p].List(command.Ino, m.Entries, asOf)
+		c.leases[p].List(command.Ino, m.Entries, m.Number, asOf)
 	}
 }
 

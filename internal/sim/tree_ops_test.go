@@ -227,6 +227,9 @@ func (c *treeClient) moveTo(ino posix.Ino, target uint16) {
 
 // readdir reads a whole directory.
 func (c *treeClient) readdir(dir posix.Ino) {
+	if _, known := c.listCached(dir); known {
+		return
+	}
 	m := c.askAbout(meta.Command{Op: meta.OpReadDir, Ino: dir, Length: 100})
 	for i := range m.Entries {
 		e := &m.Entries[i]
