@@ -29,6 +29,7 @@ type progress struct {
 	commitAt       time.Duration      // time of the next commit to the store; 0: none
 	reapAgain      bool               // more inodes can be reaped
 	reaper         reaper
+	floor          floor
 }
 
 var positionKey = []byte{0x40}

@@ -1,6 +1,10 @@
 package replica
 
 import (
+	"cmp"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/heap"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -116,4 +120,33 @@ func (x *reaper) due(m *meta.Machine, s *session.Sessions, seen uint64, most int
 		last = ino
 	}
 	return due
+}
+
+// floor is a place of the order that all sessions of bound clients count as having seen. Removed inodes and
+// their blocks stay until each session has seen the removal, and a hostile client could say for ever that it
+// has not. So the asked replica raises the vector of a request that opens or renews a session of a bound
+// client to entries that it executed one lease ago, or two. The answer to each renewal has the vector of a
+// replica. So a client that renews its session in time has seen these entries, unless the replicas that it
+// asks are a lease behind. Then an inode that was removed a lease ago may be gone when the client opens it.
+// Like the bounds of quota.go, the floor is no part of the ordered state.
+type floor struct {
+	older, newer ask.Seen
+	since        time.Duration // of newer, on the monotonic clock
+}
+
+// raise raises the vector of a request, and reports whether it changed.
+func (f *floor) raise(q *ask.Request, from *ask.Client, partition uint16, own ask.Seen, now, lease time.Duration) bool {
+	if from.Bounds() == nil || q.Kind != ask.OpenSession && q.Kind != ask.RenewSession {
+		return false
+	}
+	if lease = cmp.Or(lease, session.DefaultLease); now-f.since >= lease {
+		f.older, f.newer, f.since = f.newer, ask.Seen{History: own.History, Count: own.Count}, now
+	}
+	if !f.older.IsAhead(q.Reader(partition)) {
+		return false
+	}
+	v := make(ask.Vector, partition+1)
+	v[partition] = f.older
+	q.Vector = q.Vector.Clone().Merge(v)
+	return true
 }

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -144,4 +145,34 @@ func TestReapCostsNoLookAtHeldOrphans(t *testing.T) {
 	orphans := machine.Orphans(0, files)
 	require.Len(t, orphans, 1)
 	require.Equal(t, held[0], orphans[0].Ino)
+}
+
+// A bound client that never says that it has seen a removal does not keep the removed inode for ever, but for
+// one lease to two. A client of the cluster's own does.
+func TestBoundClientKeepsNoRemovedInodes(t *testing.T) {
+	for _, from := range []*ask.Client{someClient("hostile", 1000), nil} {
+		f := newFixture(t)
+		hostile := func(kind ask.Kind) {
+			require.Equal(t, ask.Answered, f.as(from, ask.Request{Kind: kind, Session: 7}).Status)
+		}
+		hostile(ask.OpenSession)
+		f.open(5)
+		f.do(5, 1, mknod("f"))
+		f.do(5, 2, meta.Command{Op: meta.OpUnlink, Ino: posix.Root, Name: "f"})
+		removed, reapedAfter := f.mono, time.Duration(0)
+		for range 10 * 5 {
+			require.Equal(t, ask.Answered, f.one(ask.Request{Kind: ask.RenewSession, Session: 5, Claim: ask.Seen{Count: f.count()}}).Status)
+			hostile(ask.RenewSession)
+			if reapedAfter == 0 && len(f.machine.Orphans(0, 1)) == 0 {
+				reapedAfter = f.mono - removed
+			}
+			f.mono += session.DefaultLease / 5
+		}
+		if from == nil {
+			require.Zero(t, reapedAfter)
+			continue
+		}
+		require.GreaterOrEqual(t, reapedAfter, session.DefaultLease)
+		require.LessOrEqual(t, reapedAfter, 3*session.DefaultLease)
+	}
 }
