@@ -38,7 +38,8 @@ const (
 	maxLanes = 4096
 )
 
-// contention makes clients give way while the processors of a server are short and others work:
+// contention makes clients give way while the processors of a server, or the turns of a replica there, are
+// short and others work:
 //
 //   - of a narrow client (ask.Client.IsNarrow) the server executes one request at a time, and then pauses
 //     (pauseFactor). It gives way to all others that are not narrow, and to those that use the server less
@@ -55,8 +56,9 @@ const (
 // Requests of all replicas and of the storage server count together: they share the processors. The other
 // servers of the partitions count, too (neighbors.go).
 type contention struct {
-	isShort func() bool // since the last call
-	usual   int         // requests at a time of a usual client that gives way
+	isShort       func() bool // since the last call; the processors
+	areTurnsShort func() bool // since the last call; the turns of the replicas
+	usual         int         // requests at a time of a usual client that gives way
 
 	mu      sync.Mutex
 	lanes   map[string]*lane // GUARDED_BY mu; by name of the client
@@ -88,7 +90,7 @@ type lane struct {
 
 func newContention() *contention {
 	return &contention{
-		isShort: newProcessors().areShort, usual: min(perProcessor*runtime.GOMAXPROCS(0), mostSlots), lanes: map[string]*lane{}, slots: mostSlots + 1,
+		isShort: newProcessors().areShort, areTurnsShort: func() bool { return false }, usual: min(perProcessor*runtime.GOMAXPROCS(0), mostSlots), lanes: map[string]*lane{}, slots: mostSlots + 1,
 		neighbors: map[string]neighbor{},
 	}
 }
@@ -245,7 +247,8 @@ func (c *contention) sample(now time.Time) {
 	}
 	c.sampled = now
 	there := c.others(now)
-	c.here = pressure{short: c.isShort()}
+	processors, turns := c.isShort(), c.areTurnsShort() // each measures from call to call
+	c.here = pressure{short: processors || turns}
 	c.all = pressure{short: c.here.short || there.short, first: there.first}
 	switch {
 	case c.all.short:

@@ -149,4 +149,7 @@ func TestServersTellTheirLoad(t *testing.T) {
 		p := others()
 		return p.first && p.hasOther("hostile")
 	}, 20*time.Second, loadEvery)
+	for _, s := range servers {
+		require.Positive(t, workOf(s)[1])
+	}
 }
