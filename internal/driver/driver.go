@@ -22,6 +22,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/transport"
@@ -65,7 +66,8 @@ type Driver struct {
 	behind   chan struct{} // closed when the node needs the state of another member, see Behind
 	pending  atomic.Bool   // input waits for a turn
 	turns    turns
-	observer Observer // nil: none
+	worked   atomic.Int64 // see Worked, in nanoseconds
+	observer Observer     // nil: none
 	memory   memory
 
 	mu        sync.Mutex
@@ -147,6 +149,13 @@ func (d *Driver) Withdraw(token uint64) {
 	}
 	d.withdrawn = append(d.withdrawn, token)
 }
+
+// Worked returns the time for which turns have computed, without the waits for the log. Turns are taken one
+// after another: a node that works all the time keeps its clients waiting, however many processors are free.
+func (d *Driver) Worked() time.Duration { return time.Duration(d.worked.Load()) }
+
+// work adds the time since the begin of a computation to Worked.
+func (d *Driver) work(began time.Time) { d.worked.Add(int64(time.Since(began))) }
 
 // Behind returns a channel that is closed once the other members have forgotten messages that this process
 // still needs. Then this process must take over the state of another member. It continues to take turns,

@@ -252,6 +252,7 @@ func (d *Driver) gather() {
 
 // step steps the node. Its immediate answers leave, and then the frames that do not wait for the records.
 func (d *Driver) step() error {
+	defer d.work(time.Now())
 	t := &d.turns
 	t.out.Reset()
 	d.node.Step(&t.in, &t.out)
@@ -300,7 +301,9 @@ func (d *Driver) release() error {
 		return err
 	}
 	t.mark(&t.moments.Sent)
+	began := time.Now()
 	replies, err := d.node.Apply(out)
+	d.work(began)
 	if err != nil {
 		return err
 	}

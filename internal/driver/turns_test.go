@@ -14,6 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // echoing answers each request after its record, and notes the goroutine of each action.
@@ -221,4 +222,43 @@ func TestRequestsOfATurn(t *testing.T) {
 	require.EqualValues(t, MostRequests, e.most.Load())
 	require.EqualValues(t, 3, e.steps.Load())
 	require.Empty(t, answers)
+}
+
+// slow is a node that computes, and a log that waits for the disk.
+type slow struct{ echoing }
+
+func (s *slow) Step(in *turn.Input, out *turn.Output) {
+	time.Sleep(2 * time.Millisecond)
+	s.echoing.Step(in, out)
+}
+
+func (s *slow) Apply(out *turn.Output) ([]turn.Call, error) {
+	time.Sleep(time.Millisecond)
+	return s.echoing.Apply(out)
+}
+
+func (*slow) Append([][]byte, bool) error {
+	time.Sleep(time.Second)
+	return nil
+}
+
+// The time for which a driver has worked contains the steps and the deliveries, and no wait for the log.
+func TestWorked(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		node := &slow{echoing{sync: true}}
+		d := New(1, node, &arrivals{}, node, NewSystemClock())
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- d.Run(ctx) }()
+		require.NoError(t, d.Between(ctx, func() {}))
+		time.Sleep(time.Second)
+		before, began := d.Worked(), time.Now()
+		for range 10 {
+			echo(t, d)
+		}
+		require.GreaterOrEqual(t, time.Since(began), 10*time.Second)
+		require.Equal(t, 30*time.Millisecond, d.Worked()-before)
+		cancel()
+		require.NoError(t, <-ended)
+	})
 }

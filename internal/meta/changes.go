@@ -42,6 +42,8 @@ type noting struct {
 	changes  []Change
 	overflow bool        // there were more than maxNoted changes
 	released []posix.Ino // inodes on which locks have ended
+	orphaned []posix.Ino // inodes that have become orphans
+	forgot   bool        // there were more than maxNoted orphaned
 }
 
 // Set implements Keys.
@@ -68,7 +70,27 @@ func (n *noting) noteKey(key []byte, deleted bool) {
 		n.noteAttr(inoOf(key))
 	case key[0] == prefixLock && deleted && key[1] == lockByIno:
 		n.noteReleased(inoOf(key[1:]))
+	case key[0] == prefixOrphan && !deleted:
+		n.noteOrphaned(inoOf(key))
 	}
+}
+
+// noteOrphaned records that an inode has become an orphan.
+func (n *noting) noteOrphaned(ino posix.Ino) {
+	if len(n.orphaned) >= maxNoted {
+		n.orphaned, n.forgot = nil, true
+	}
+	if !n.forgot {
+		n.orphaned = append(n.orphaned, ino)
+	}
+}
+
+// TakeOrphaned returns the inodes of m that have become orphans since the last call. all means that there
+// were too many, so any inode may have.
+func TakeOrphaned(m *Machine) (orphaned []posix.Ino, all bool) {
+	orphaned, all = m.noted.orphaned, m.noted.forgot
+	m.noted.orphaned, m.noted.forgot = nil, false
+	return orphaned, all
 }
 
 // noteReleased records that a lock on an inode has ended. Beyond maxNoted inodes it does not, and waiting

@@ -38,12 +38,25 @@ func (m *Machine) Orphans(after posix.Ino, limit int) []Orphan {
 		if len(found) == limit {
 			break
 		}
-		r := varint.NewReader(value)
-		o := Orphan{inoOf(key), r.Uint64()}
-		invariant.Check(r.Done() == nil, "stored orphan %d: %v", o.Ino, r.Err())
-		found = append(found, o)
+		found = append(found, decodeOrphan(inoOf(key), value))
 	}
 	return found
+}
+
+// OrphanOf returns the orphan with a number, if it has its home in this partition.
+func OrphanOf(m *Machine, ino posix.Ino) (o Orphan, is bool) {
+	value := m.keys.Get(orphanKey(ino))
+	if value == nil || ino.Partition() != m.cfg.Partition {
+		return Orphan{}, false
+	}
+	return decodeOrphan(ino, value), true
+}
+
+func decodeOrphan(ino posix.Ino, value []byte) Orphan {
+	r := varint.NewReader(value)
+	o := Orphan{ino, r.Uint64()}
+	invariant.Check(r.Done() == nil, "stored orphan %d: %v", ino, r.Err())
+	return o
 }
 
 // Reap removes an orphan and drops its blocks; if it lives in another partition, a post does that there. It

@@ -83,6 +83,7 @@ func (r *Replica) Apply(out *turn.Output) (replies []turn.Call, err error) {
 		r.updates.resume = true
 	}
 	r.queries.Returned(ended)
+	r.progress.reaper.learn(r.machine)
 	replies = r.lockWaits.answer(meta.TakeReleased(r.machine), r.now.Mono, r.answerReady(replies))
 	return r.watches.tell(replies), r.keys.Err()
 }

@@ -43,7 +43,8 @@
 //	I2  an update (session, number) is executed at most once (package session).
 //	I3  replies leave only after the batch of their entries is committed.
 //	I4  an unlinked inode is reaped only when each session has seen its unlink and does not hold it (package
-//	    session). A block is reported as garbage only if no extent names it, and none ever will (garbage.go).
+//	    session). A session of a bound client counts as having seen it after two leases (reap.go). A block is
+//	    reported as garbage only if no extent names it, and none ever will (garbage.go).
 //	I5  an entry that this version cannot execute stops the replica: it never skips one.
 //	I6  the state after an entry is a function of the entries up to it. So replicas that have taken a digest
 //	    after the same entry have equal digests, or one of them is damaged or not deterministic (digest.go).

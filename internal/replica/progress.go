@@ -28,6 +28,8 @@ type progress struct {
 	syncAt         time.Duration      // time of the next sync of the store; 0: none
 	commitAt       time.Duration      // time of the next commit to the store; 0: none
 	reapAgain      bool               // more inodes can be reaped
+	reaper         reaper
+	floor          floor
 }
 
 var positionKey = []byte{0x40}
@@ -66,30 +68,4 @@ func Positions(keys meta.Keys) (own multicast.Position, between multicast.Progre
 	}
 	between, err = cross.Relayed(keys)
 	return p.position, between, err
-}
-
-// maxReap bounds the number of inodes that one entry removes.
-const maxReap = 512
-
-// reap removes unlinked inodes that no session can hold (I4). If more are left, the replica that proposed
-// this entry proposes another one.
-func (r *Replica) reap(mine bool) {
-	seen, held := r.sessions.Unused(r.cross.Count())
-	reaped := 0
-	for after := posix.Ino(0); reaped < maxReap; {
-		orphans := r.machine.Orphans(after, maxReap)
-		for _, o := range orphans {
-			after = o.Ino
-			if o.Counter <= seen && !held[o.Ino] && reaped < maxReap {
-				r.machine.Reap(o.Ino, r.progress.time)
-				reaped++
-			}
-		}
-		if len(orphans) < maxReap {
-			break
-		}
-	}
-	if reaped == maxReap && mine {
-		r.progress.reapAgain = true
-	}
 }

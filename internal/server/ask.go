@@ -28,6 +28,9 @@ func (s *Server) ask(ctx context.Context, h *hosted, client *ask.Client, request
 	if len(request) == 0 {
 		return h.driver.Handle(ctx, client, request)
 	}
+	if client.Bounds() != nil {
+		h.isUsedByBounded()
+	}
 	began, kind := time.Now(), ask.Kind(request[0])
 	done, err := s.admission.admit(ctx, h.partition, client, request)
 	if err != nil {

@@ -21,8 +21,8 @@ type askerKey struct{}
 
 func as(t *testing.T, a Asker) context.Context { return context.WithValue(t.Context(), askerKey{}, a) }
 
-// The answer to a call depends on the caller: only servers get pieces of the state, only operators change
-// members.
+// The answer to a call depends on the caller: only servers get pieces of the state and the load, and only
+// operators change members.
 func TestCallsTakeARole(t *testing.T) {
 	spec := topology.Spec{Regions: []topology.Region{"us-west-2"}, Datacenters: 1, Replicas: 1, Copies: 1}
 	plan, err := spec.Plan()
@@ -63,6 +63,8 @@ func TestCallsTakeARole(t *testing.T) {
 		_, err := caller.Call(ctx, process, status)
 		require.Equal(t, test.asks, err == nil, "%+v: %v", test.who, err)
 		_, err = caller.Call(ctx, process, state)
+		require.Equal(t, test.takes, err == nil, "%+v: %v", test.who, err)
+		_, err = caller.Call(ctx, process, []byte{loadRequest})
 		require.Equal(t, test.takes, err == nil, "%+v: %v", test.who, err)
 		_, err = admin.Status(ctx, storage)
 		require.Equal(t, test.asks, err == nil, "%+v: %v", test.who, err)

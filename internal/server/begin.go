@@ -19,7 +19,7 @@ type later struct {
 // Server.serve handles these.
 func (l later) Begin(ctx context.Context, request []byte, caller transport.Caller) (token uint64, begun bool) {
 	h, asker := l.hosted, l.server.cfg.Asker(ctx)
-	if asker.isNobody() || h.catching.Load() || h.amnesiac.Load() || len(request) == 0 || request[0] == transferRequest {
+	if asker.isNobody() || h.catching.Load() || h.amnesiac.Load() || len(request) == 0 || isOfServers(request) {
 		return 0, false
 	}
 	client := asker.client()

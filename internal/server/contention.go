@@ -38,7 +38,8 @@ const (
 	maxLanes = 4096
 )
 
-// contention makes clients give way while the processors of a server are short and others work:
+// contention makes clients give way while the processors of a server, or the turns of a replica there, are
+// short and others work:
 //
 //   - of a narrow client (ask.Client.IsNarrow) the server executes one request at a time, and then pauses
 //     (pauseFactor). It gives way to all others that are not narrow, and to those that use the server less
@@ -52,10 +53,12 @@ const (
 // requests at a time grows slowly. A client that is alone is not limited, and neither is a client on an idle
 // machine.
 //
-// Requests of all replicas and of the storage server count together: they share the processors.
+// Requests of all replicas and of the storage server count together: they share the processors. The other
+// servers of the partitions count, too (neighbors.go).
 type contention struct {
-	isShort func() bool // since the last call
-	usual   int         // requests at a time of a usual client that gives way
+	isShort       func() bool // since the last call; the processors
+	areTurnsShort func() bool // since the last call; the turns of the replicas
+	usual         int         // requests at a time of a usual client that gives way
 
 	mu      sync.Mutex
 	lanes   map[string]*lane // GUARDED_BY mu; by name of the client
@@ -63,15 +66,13 @@ type contention struct {
 	short   time.Time        // GUARDED_BY mu; when the processors were short last
 	grown   time.Time        // GUARDED_BY mu; when slots grew last
 	slots   int              // GUARDED_BY mu; requests of a client at a time; above mostSlots: no limit
-	first   bool             // GUARDED_BY mu; a client that is not narrow is working
-	least   [2]rival         // GUARDED_BY mu; the working clients with the least use
+	here    pressure         // GUARDED_BY mu; of this server, in the last sample
+	all     pressure         // GUARDED_BY mu; of this server and of the others, in the last sample
 	recent  [2]*lane         // GUARDED_BY mu; of the last request, and of the last one of another client
-}
 
-// rival is a working client in the last sample. The zero rival is none.
-type rival struct {
-	client string
-	use    time.Duration
+	neighbors map[string]neighbor // GUARDED_BY mu; servers of other replicas of our partitions, by name
+	there     pressure            // GUARDED_BY mu; of all neighbors
+	learned   time.Time           // GUARDED_BY mu; when there was right
 }
 
 // lane is the state of one client.
@@ -89,7 +90,8 @@ type lane struct {
 
 func newContention() *contention {
 	return &contention{
-		isShort: newProcessors().areShort, usual: min(perProcessor*runtime.GOMAXPROCS(0), mostSlots), lanes: map[string]*lane{}, slots: mostSlots + 1,
+		isShort: newProcessors().areShort, areTurnsShort: func() bool { return false }, usual: min(perProcessor*runtime.GOMAXPROCS(0), mostSlots), lanes: map[string]*lane{}, slots: mostSlots + 1,
+		neighbors: map[string]neighbor{},
 	}
 }
 
@@ -211,6 +213,9 @@ func (c *contention) end(l *lane, took time.Duration) {
 // isAlone reports whether no client but one has worked lately. It spares a lone client the samples. The
 // caller holds mu.
 func (c *contention) isAlone(l *lane, now time.Time) bool {
+	if there := c.others(now); there.hasOther(l.client) {
+		return false
+	}
 	other := c.recent[0]
 	if other == l {
 		other = c.recent[1]
@@ -221,13 +226,13 @@ func (c *contention) isAlone(l *lane, now time.Time) bool {
 // slotsOf returns the number of requests of a client at a time; above mostSlots: no limit. The caller holds
 // mu.
 func (c *contention) slotsOf(l *lane) int {
-	other := c.least[0]
+	other := c.all.least[0]
 	if other.client == l.client {
-		other = c.least[1]
+		other = c.all.least[1]
 	}
-	isLess := other.client != "" && 2*other.use < l.use
+	isLess := other.client != "" && 2*other.use < l.use+c.there.of(l.client)
 	switch {
-	case l.narrow && (c.first || isLess):
+	case l.narrow && (c.all.first || isLess):
 		return c.slots
 	case !l.narrow && isLess && c.slots <= mostSlots:
 		return max(c.slots, c.usual)
@@ -241,27 +246,29 @@ func (c *contention) sample(now time.Time) {
 		return
 	}
 	c.sampled = now
+	there := c.others(now)
+	processors, turns := c.isShort(), c.areTurnsShort() // each measures from call to call
+	c.here = pressure{short: processors || turns}
+	c.all = pressure{short: c.here.short || there.short, first: there.first}
 	switch {
-	case c.isShort():
+	case c.all.short:
 		c.short, c.slots = now, 1
 	case now.Sub(c.short) > shortFor && now.Sub(c.grown) >= growEvery && c.slots <= mostSlots:
 		c.grown = now
 		c.slots++
 	}
-	c.first, c.least = false, [2]rival{}
 	for _, l := range c.lanes {
 		if now.Sub(l.lastRequest) >= activeFor && l.running == 0 && len(l.waiting) == 0 {
 			continue
 		}
 		l.decay(now)
-		one := rival{l.client, l.use}
-		c.first = c.first || !l.narrow
-		switch {
-		case c.least[0].client == "" || one.use < c.least[0].use:
-			c.least[0], c.least[1] = one, c.least[0]
-		case c.least[1].client == "" || one.use < c.least[1].use:
-			c.least[1] = one
-		}
+		c.here.first = c.here.first || !l.narrow
+		c.here.add(rival{l.client, l.use})
+		c.all.add(rival{l.client, l.use + there.of(l.client)})
+	}
+	c.all.first = c.all.first || c.here.first
+	for _, one := range there.least {
+		c.all.add(one)
 	}
 }
 

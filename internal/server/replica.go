@@ -43,10 +43,11 @@ type hosted struct {
 	exports   exports
 	cut       cut
 	counts    *counts
-	odd       chan error  // capacity 1: the reason why the replica must stop and be replaced
-	catching  atomic.Bool // the replica takes over the state of another one, and takes no turns
-	marked    bool        // records may be lost, and the log does not say so yet
-	amnesiac  atomic.Bool // records are lost, and the replica has no vote
+	odd       chan error    // capacity 1: the reason why the replica must stop and be replaced
+	bounded   chan struct{} // capacity 1: a bounded client uses the replica, see askLoads
+	catching  atomic.Bool   // the replica takes over the state of another one, and takes no turns
+	marked    bool          // records may be lost, and the log does not say so yet
+	amnesiac  atomic.Bool   // records are lost, and the replica has no vote
 	// opened are sessions of bound clients that were open at some time, see checkStored.
 	opened *recent.Map[session.Name, struct{}]
 }
@@ -159,6 +160,7 @@ func (s *Server) drive(ctx context.Context, h *hosted) (adopted bool, err error)
 	})
 	catching.Go(func() { s.verifyDigest(ctx, h) })
 	catching.Go(func() { s.unmark(ctx, h) })
+	catching.Go(func() { h.askLoads(ctx, s) })
 	var odd error
 	catching.Go(func() {
 		select {
@@ -182,7 +184,7 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	plan, n := s.plan.Load(), h.index
 	p := &plan.Partitions[h.partition]
 	dir := s.partitionDir(p.ID)
-	h.odd = make(chan error, 1)
+	h.odd, h.bounded = make(chan error, 1), make(chan struct{}, 1)
 	h.opened = recent.New[session.Name, struct{}](maxOpened)
 	h.exports = exports{dir: dir, first: incarnation << 32, open: map[uint64]*export{}}
 	if err := checkRolledBack(dir); err != nil {

@@ -30,6 +30,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/region"
@@ -135,6 +136,8 @@ func Start(cfg Config) (_ *Server, err error) {
 	s := &Server{cfg: cfg, replicas: map[uint16]*residence{}, damaged: map[uint16]Damage{}}
 	s.sealer = &sealer{keys: cfg.VectorKeys, cluster: cfg.Cluster.Identity()}
 	s.grants, s.tickets, s.admission = newGrants(s.sealer), newTickets(s.sealer), newAdmission(&s.cfg)
+	turns := replicaTurns{worked: func() map[uint16]time.Duration { return workOf(s) }}
+	s.admission.contention.areTurnsShort = turns.areShort
 	s.plan.Store(cfg.Cluster)
 	defer func() {
 		if err != nil {

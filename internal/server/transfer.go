@@ -57,13 +57,21 @@ type export struct {
 	idle   *time.Timer
 }
 
-// serve returns the handler of calls to a replica. It answers requests of servers for pieces of the state;
-// the driver answers the others.
+// serve returns the handler of calls to a replica. It answers requests of servers for pieces of the state and
+// for the load; the driver answers the others.
 func (s *Server) serve(h *hosted) transport.Handler {
 	return func(ctx context.Context, request []byte) ([]byte, error) {
 		asker := s.cfg.Asker(ctx)
 		if asker.isNobody() {
 			return nil, errNobody
+		}
+		ofServers := isOfServers(request)
+		if ofServers && !asker.Server {
+			return nil, errServersOnly
+		}
+		if ofServers && request[0] == loadRequest {
+			l := s.admission.contention.pressure()
+			return l.append(nil), nil
 		}
 		if h.catching.Load() {
 			return nil, errCatching
@@ -71,11 +79,8 @@ func (s *Server) serve(h *hosted) transport.Handler {
 		if h.amnesiac.Load() {
 			return nil, errAmnesiac
 		}
-		if len(request) == 0 || request[0] != transferRequest {
+		if !ofServers {
 			return s.ask(ctx, h, asker.client(), request)
-		}
-		if !asker.Server {
-			return nil, errServersOnly
 		}
 		r := varint.NewReader(request[1:])
 		number, offset := r.Uint64(), r.Uint(1<<62)

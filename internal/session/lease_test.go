@@ -73,16 +73,15 @@ func TestLeasesAreStaggered(t *testing.T) {
 }
 
 // An inode is unused when every session has seen the order up to a place, and no session holds it.
-func TestUnused(t *testing.T) {
+func TestHolders(t *testing.T) {
 	w := newWorld(t)
 	unused := func(wantSeen uint64, wantHeld ...posix.Ino) {
 		t.Helper()
 		w.alsoAfterReload(func() {
-			seen, held := w.Unused(50)
-			require.Equal(t, wantSeen, seen)
-			require.Len(t, held, len(wantHeld))
+			require.Equal(t, wantSeen, w.Seen(50))
+			require.Len(t, w.holders.count, len(wantHeld))
 			for _, ino := range wantHeld {
-				require.True(t, held[ino], "inode %d", ino)
+				require.True(t, w.IsHeld(ino), "inode %d", ino)
 			}
 		})
 	}
@@ -100,7 +99,15 @@ func TestUnused(t *testing.T) {
 	unused(30, 6, 7)
 	w.Renew(1, Renewal{Seen: 90}, 0)
 	unused(40, 6, 7)
+	w.TakeReleased()
+	w.Renew(2, Renewal{Seen: 40, Held: []posix.Ino{7, 7}}, 0)
+	require.Equal(t, []posix.Ino{6}, w.TakeReleased())
+	unused(40, 7)
+	w.Renew(2, Renewal{Seen: 40, Held: []posix.Ino{7}}, 0)
+	unused(40, 7)
 	w.End(2, 1)
+	require.Equal(t, []posix.Ino{7}, w.TakeReleased())
+	require.Empty(t, w.TakeReleased())
 	unused(50)
 }
 
@@ -111,8 +118,7 @@ func TestRenewCopies(t *testing.T) {
 	held := []posix.Ino{5}
 	w.Renew(1, Renewal{Held: held}, 0)
 	held[0] = 6
-	_, all := w.Unused(1)
-	require.Equal(t, map[posix.Ino]bool{5: true}, all)
+	require.Equal(t, []posix.Ino{5}, w.open[1].held)
 }
 
 // G3: the horizon of a session only grows.

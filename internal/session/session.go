@@ -50,6 +50,7 @@ type Sessions struct {
 	ended    map[uint64]struct{}
 	expireAt time.Duration    // the next look at leases; 0: never
 	usage    map[string]Usage // of open, by owner
+	holders  holders
 }
 
 const (
@@ -81,7 +82,7 @@ func Load(keys meta.Keys, lease time.Duration, index int) (*Sessions, error) {
 	}
 	s := &Sessions{
 		keys: keys, lease: lease, stagger: lease / 4 * time.Duration(index),
-		open: map[uint64]*session{}, ended: map[uint64]struct{}{}, usage: map[string]Usage{},
+		open: map[uint64]*session{}, ended: map[uint64]struct{}{}, usage: map[string]Usage{}, holders: holders{count: map[posix.Ino]int{}},
 	}
 	for _, load := range []func() error{s.loadEnded, s.loadOpen, s.loadAnswers} {
 		if err := load(); err != nil {
@@ -117,6 +118,7 @@ func (s *Sessions) loadOpen() error {
 		x.id = binary.BigEndian.Uint64(k[1:])
 		s.open[x.id] = x
 		s.count(x.owner, 1, len(x.held))
+		s.holders.add(x.held)
 		s.startLease(x, 0)
 	}
 	return nil
@@ -201,6 +203,8 @@ func (s *Sessions) Renew(id uint64, r Renewal, now time.Duration) {
 	x.renewals++
 	if r.Seen >= x.renewalPlace {
 		s.count(x.owner, 0, len(r.Held)-len(x.held))
+		s.holders.add(r.Held)
+		s.holders.remove(x.held)
 		x.renewalPlace, x.held = r.Seen, slices.Clone(r.Held)
 	}
 	x.horizon = max(x.horizon, r.Horizon)
@@ -220,6 +224,7 @@ func (s *Sessions) End(id uint64, at posix.Time) {
 	}
 	delete(s.open, id)
 	s.count(x.owner, -1, -len(x.held))
+	s.holders.remove(x.held)
 	s.keys.Delete(sessionKey(id))
 	for seq := range x.answers {
 		s.keys.Delete(answerKey(id, seq))
@@ -232,17 +237,13 @@ func (s *Sessions) End(id uint64, at posix.Time) {
 	}
 }
 
-// Unused returns the condition for reaping inodes: every session has seen the order up to a place, and no
-// session holds the given inodes. own is the present place of the order, for a partition without sessions.
-func (s *Sessions) Unused(own uint64) (seen uint64, held map[posix.Ino]bool) {
-	seen, held = own, map[posix.Ino]bool{}
+// Seen returns the place of the order that every session has seen. own is the present place, for a partition
+// without sessions.
+func (s *Sessions) Seen(own uint64) uint64 {
 	for _, x := range s.open {
-		seen = min(seen, x.renewalPlace)
-		for _, ino := range x.held {
-			held[ino] = true
-		}
+		own = min(own, x.renewalPlace)
 	}
-	return seen, held
+	return own
 }
 
 // Horizon returns the lowest counter of a block that an open session may still write.
