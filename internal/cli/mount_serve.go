@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -53,7 +54,9 @@ func (f *mountFlags) serve(ctx context.Context, servers []string, dir string, ou
 	}
 	notifyReady()
 	tellParent()
+	reserved := reserveHeap()
 	untilUnmounted(ctx, m)
+	runtime.KeepAlive(reserved)
 	if f.log != nil {
 		f.log.Ending()
 	}

@@ -48,6 +48,28 @@ func (d *delegations) obstacle(l *logOf, before []end) (e end, waits bool) {
 	return e, false
 }
 
+// AnswersAtOnce reports whether a change of an inode would be answered from a log without a wait for others.
+// It may become false at any time.
+func (c *Client) AnswersAtOnce(ino posix.Ino) bool {
+	d := c.router.delegations
+	if d.isIdle() {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := d.of(ino)
+	if l == nil || !l.log.Covers(ino) || d.router.Unproven(l.id) > provenAge {
+		return false
+	}
+	for _, other := range d.logs {
+		if other != l && other.log.Len() > 0 {
+			return false
+		}
+	}
+	_, waits := d.obstacle(l, nil)
+	return !waits
+}
+
 // wait returns when an operation of a log is acknowledged, or lost.
 func (d *delegations) wait(ctx context.Context, l *logOf, number uint64) error {
 	ctx, cancel := d.router.Operation(ctx)

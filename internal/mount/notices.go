@@ -38,6 +38,7 @@ type notices struct {
 
 	mu      sync.Mutex
 	trusted trusted                  // GUARDED_BY mu
+	changes ownChanges               // GUARDED_BY mu
 	before  time.Time                // until then the kernel may cache attributes that another process gave it
 	waiting []meta.Change            // GUARDED_BY mu
 	queued  map[meta.Change]struct{} // GUARDED_BY mu; the changes in waiting
@@ -199,15 +200,45 @@ func (n *notices) end() {
 	n.wake()
 }
 
-// believe records that the kernel will cache the attributes of an inode. believed is false if there will be
-// no notices of them. calm means that there was a notice a moment ago, and no notice is sent for a while.
-func (n *notices) believe(a *posix.Attr, name client.Name) (believed, calm bool) {
+// belief is the use that the kernel may make of attributes.
+type belief int
+
+const (
+	brief     belief = iota // for Config.CacheTime: there will be no notices of them
+	overtaken               // once: they may be from before an own change
+	calm                    // once: there was a notice a moment ago, and none is sent for a while
+	lasting                 // until a notice
+)
+
+// believe records that the kernel will cache the attributes of an inode from the answer to a request.
+func (n *notices) believe(a *posix.Attr, name client.Name, by serve.Order) belief {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.trusted.isCalm(a.Ino) {
-		return true, true
+	switch {
+	case !by.IsAfter(n.changes.last(a.Ino)):
+		return overtaken
+	case n.trusted.isCalm(a.Ino):
+		return calm
+	case n.isStuck():
+		return brief
 	}
-	return !n.isStuck() && n.trusted.add(a.Ino, given{time.Now(), name, versionOf(a)}), false
+	g := given{at: time.Now(), name: name, version: versionOf(a), by: by}
+	if before, ok := n.trusted.get(a.Ino); ok {
+		g.doubt = n.doubt(&before)
+	}
+	if !n.trusted.add(a.Ino, g) {
+		return brief
+	}
+	return lasting
+}
+
+// doubt returns the time of the newest answer that the kernel may not have processed; zero: it has processed
+// all. The caller holds mu.
+func (n *notices) doubt(g *given) time.Time {
+	if n.kernel.IsProcessed(g.by) {
+		return g.doubt
+	}
+	return g.at
 }
 
 // isStuck reports whether a notice does not return. The caller holds mu.
@@ -230,17 +261,28 @@ func (n *notices) opened(a *posix.Attr) {
 }
 
 // changed invalidates attributes from before an own change that are on their way to the kernel, because own
-// changes have no notice. The caller has not answered the request of the change yet.
+// changes have no notice. The caller has not answered the request of the change yet. The kernel itself knows
+// that the change has made older attributes invalid.
 func (n *notices) changed(inos ...posix.Ino) {
 	for _, ino := range inos {
 		n.mu.Lock()
+		n.changes.add(ino, n.kernel.Begun())
 		last, trusts := n.trusted.get(ino)
+		underWay := trusts && time.Since(n.doubt(&last)) < time.Second
 		n.mu.Unlock()
-		if trusts && time.Since(last.at) < time.Second {
+		if underWay {
 			n.kernel.ForgetAttributes(uint64(ino))
 		}
 	}
 }
+
+// ownChanges has the newest changes of inodes by this mount, in places that inodes share: the number of
+// requests that had begun at the end of the change. Attributes in answers to these requests may be older.
+type ownChanges [1 << 8]uint64
+
+func (c *ownChanges) add(ino posix.Ino, begun uint64) { c[int(ino%posix.Ino(len(c)))] = begun }
+
+func (c *ownChanges) last(ino posix.Ino) (begun uint64) { return c[int(ino%posix.Ino(len(c)))] }
 
 // forget makes the kernel ask for the attributes of an inode. It begins a time without notices of them, so
 // that no later notice makes the kernel drop the answer.

@@ -8,6 +8,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/mount/serve"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -40,6 +41,8 @@ type given struct {
 	at   time.Time
 	name client.Name // the name in the request; zero: none
 	version
+	by    serve.Order // the request
+	doubt time.Time   // of an earlier answer that the kernel may not have processed; zero: it has processed all
 }
 
 func newTrusted() trusted {
@@ -102,17 +105,19 @@ func (t *trusted) isCalm(ino posix.Ino) bool { return time.Now().Before(t.calm[i
 // inode wait for the answer, the entry in trusted makes the notice necessary, and Covers finds that there was
 // no change before.
 func (n *notices) attrTime(unique uint64, a *posix.Attr, name client.Name) time.Duration {
-	switch {
-	case n.cacheTime == 0 || !n.kernel.Describe(unique, a.Ino):
-		return n.cacheTime
-	case n.locks.any(a.Ino): // there are no notices of a locked inode
+	if n.cacheTime == 0 {
+		return 0
+	}
+	by, known := n.kernel.Describe(unique, a.Ino)
+	if !known || n.locks.any(a.Ino) { // there are no notices of a locked inode
 		return n.cacheTime
 	}
-	believed, calm := n.believe(a, name)
-	switch {
-	case !believed || !n.client.Covers(a, trustTime+trustSlack):
+	switch of := n.believe(a, name, by); {
+	case of == overtaken:
+		return 0
+	case of == brief || !n.client.Covers(a, trustTime+trustSlack):
 		return n.cacheTime
-	case calm:
+	case of == calm:
 		return 0
 	}
 	return max(trustTime, n.cacheTime)

@@ -64,6 +64,9 @@ func (c contents) Write(ctx context.Context, b *behind.Batch) error {
 	return err
 }
 
+// IsQuick implements behind.Store. On a hard mount a signal must end the wait for the order at any time.
+func (c contents) IsQuick(ino posix.Ino) bool { return !c.client.Hard() && c.client.AnswersAtOnce(ino) }
+
 // write orders the content of a batch.
 func (c contents) write(ctx context.Context, b *behind.Batch) error {
 	w := client.Write{Ino: b.Ino, Offset: b.Offset, Append: b.Append, KillSetID: b.KillSetID, OnDisk: b.OnDisk}

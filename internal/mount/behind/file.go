@@ -77,15 +77,36 @@ func (f *file) seal() {
 	if r == nil {
 		return
 	}
-	r.timer.Stop()
-	f.made = nil
+	before := f.end(r)
 	if last := r.Parts[len(r.Parts)-1]; len(r.Parts) > 1 && !r.isFull(last) {
 		f.stage(r, last)
 	}
-	before := f.last
-	f.current, f.last = nil, r
-	f.sealed++
 	f.files.running.Go(func() { f.order(r, before) })
+}
+
+// end ends the collection of a batch, and returns the one before it that is not ordered. The caller holds mu.
+func (f *file) end(r *run) (before *run) {
+	r.timer.Stop()
+	before = f.last
+	f.made, f.current, f.last = nil, nil, r
+	f.sealed++
+	return before
+}
+
+// orderHere orders the batch that collects writes in this goroutine, which is cheaper than in another one. It
+// does nothing if the batch waits for others, or for blocks.
+func (f *file) orderHere() {
+	f.mu.Lock()
+	r := f.current
+	if r == nil || f.last != nil || len(r.Parts) > 1 || r.isFull(r.Parts[0]) {
+		f.mu.Unlock()
+		return
+	}
+	f.end(r)
+	f.files.running.Add(1)
+	f.mu.Unlock()
+	defer f.files.running.Done()
+	f.order(r, nil)
 }
 
 // sealOne seals a batch unless it is sealed already.

@@ -20,6 +20,8 @@ type Store interface {
 	Stage(ctx context.Context, ino posix.Ino, data *block.Draft) (Staged, error)
 	// Write orders a batch, and takes its staged parts: it uses or drops each.
 	Write(ctx context.Context, b *Batch) error
+	// IsQuick reports whether Write of a small batch now waits for no server, as far as is known.
+	IsQuick(ino posix.Ino) bool
 }
 
 // Config of Files. All fields but Forget must be set.
@@ -217,6 +219,9 @@ func (f *Files) Flush(ctx context.Context, ino posix.Ino) error {
 	at := f.get(ino)
 	if at == nil {
 		return nil
+	}
+	if f.cfg.Store.IsQuick(ino) {
+		at.orderHere()
 	}
 	return at.pending().wait(ctx)
 }

@@ -29,6 +29,7 @@ type cluster struct {
 	fail     error // of writes
 	noStage  error
 	hold     chan struct{} // writes wait until it is closed; nil: they do not
+	quick    bool          // IsQuick
 }
 
 type stored struct{ c *cluster }
@@ -52,6 +53,18 @@ func (c *cluster) Stage(_ context.Context, _ posix.Ino, draft *block.Draft) (Sta
 	c.blocks++
 	c.staged++
 	return stored{c}, nil
+}
+
+func (c *cluster) setQuick(is bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.quick = is
+}
+
+func (c *cluster) IsQuick(posix.Ino) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.quick
 }
 
 func (c *cluster) Write(ctx context.Context, b *Batch) error {
@@ -163,6 +176,7 @@ func TestContentAgainstAModel(t *testing.T) {
 		model := map[posix.Ino][]byte{}
 		next := map[posix.Ino]int{}
 		for range 100 {
+			c.setQuick(random.IntN(2) == 0)
 			ino := posix.Ino(1 + random.IntN(3))
 			w := Write{Ino: ino, Handle: uint64(ino), Offset: uint64(next[ino]), Data: pattern(1 + random.IntN(1<<random.IntN(21)))}
 			w.Data[0] = byte(random.Uint32())
@@ -403,6 +417,8 @@ func (s silent) Stage(context.Context, posix.Ino, *block.Draft) (Staged, error) 
 	s.asked.Add(1)
 	return nil, posix.ETIMEDOUT
 }
+
+func (s silent) IsQuick(posix.Ino) bool { return false }
 
 func (s silent) Write(context.Context, *Batch) error {
 	s.asked.Add(1)

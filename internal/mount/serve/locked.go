@@ -172,10 +172,13 @@ func (k *Kernel) ExpireAttributes(node posix.Ino, again func()) bool {
 	return true
 }
 
-// Describe announces that the answer to a request will have the attributes of a node. It reports whether the
-// request is known.
-func (k *Kernel) Describe(unique uint64, node posix.Ino) bool {
-	return k != nil && k.server.describe(unique, hold{node, true})
+// Describe announces that the answer to a request will have the attributes of a node. It returns the place of
+// the request, and reports whether the request is known.
+func (k *Kernel) Describe(unique uint64, node posix.Ino) (Order, bool) {
+	if k == nil {
+		return Order{}, false
+	}
+	return k.server.describe(unique, hold{node, true})
 }
 
 // OnOverflow sets the function that is called after an answer in the place of notices that were set aside and

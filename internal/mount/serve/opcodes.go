@@ -17,13 +17,16 @@ const (
 	opRename      = 12
 	opLink        = 13
 	opRead        = 15
+	opWrite       = 16
 	opStatFS      = 17
+	opRelease     = 18
 	opSetXattr    = 21
 	opGetXattr    = 22
 	opListXattr   = 23
 	opRemoveXattr = 24
 	opInit        = 26
 	opReadDir     = 28
+	opReleaseDir  = 29
 	opFsyncDir    = 30
 	opGetLk       = 31
 	opSetLk       = 32

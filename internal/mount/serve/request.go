@@ -15,6 +15,7 @@ type request struct {
 	raw         []byte
 	buffer      *[]byte // with the memory of raw; nil: raw has memory of its own
 	began       time.Time
+	order       Order
 	content     []byte // of a file, behind the answer's header: it is not copied
 	holds       bool   // it is counted in server.locked
 	described   []hold // nodes that the answer describes, counted there, too; GUARDED_BY server.mu until the request is handled
@@ -25,6 +26,19 @@ type request struct {
 func (r *request) op() uint32 { return binary.NativeEndian.Uint32(r.raw[4:]) }
 
 func (r *request) unique() uint64 { return binary.NativeEndian.Uint64(r.raw[8:]) }
+
+// thread returns the thread that has made the request; 0: it is not known.
+func (r *request) thread() uint32 { return uint32At(r.raw, 32) }
+
+// waits reports whether the thread waits for the answer in any case. The kernel may also read and write pages
+// in the background, and sends the end of a file or a directory so.
+func (r *request) waits() bool {
+	switch r.op() {
+	case opRead, opWrite, opRelease, opReleaseDir, opInterrupt:
+		return false
+	}
+	return true
+}
 
 // node returns the inode of the request.
 func (r *request) node() uint64 { return binary.NativeEndian.Uint64(r.raw[16:]) }
@@ -42,7 +56,7 @@ func (r *request) takeDescribed() []hold {
 // event describes an answered request for a trace.
 func (r *request) event() trace.Event {
 	return trace.Event{
-		At: r.began, Took: time.Since(r.began), Thread: uint32At(r.raw, 32),
+		At: r.began, Took: time.Since(r.began), Thread: r.thread(),
 		Step: fmt.Sprintf("serves %s of %d B", operationName(int(r.op())), len(r.raw)),
 	}
 }

@@ -26,6 +26,7 @@ type server struct {
 
 	operations operations
 	locked     locked
+	threads    threads
 
 	keeper atomic.Pointer[Keeper] // nil: no holder keeps the mount
 
@@ -62,6 +63,7 @@ func (s *server) serve(r *request) {
 	s.pending[r.unique()] = r
 	r.suspended = s.suspending
 	s.mu.Unlock()
+	r.order = s.threads.begin(r.thread(), r.waits())
 	r.began = time.Now()
 	for !s.answer(r) {
 	}
@@ -196,13 +198,14 @@ func (s *server) attach(unique uint64, content []byte) bool {
 }
 
 // describe records a node that the answer to a request describes. It reports whether there is such a request.
-func (s *server) describe(unique uint64, node hold) bool {
+func (s *server) describe(unique uint64, node hold) (Order, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.pending[unique]
-	if r != nil {
-		r.described = append(r.described, node)
-		s.locked.begin(node)
+	if r == nil {
+		return Order{}, false
 	}
-	return r != nil
+	r.described = append(r.described, node)
+	s.locked.begin(node)
+	return r.order, true
 }
