@@ -107,7 +107,7 @@ func (r *Replica) deliver(d *multicast.Delivery, replies []turn.Call) ([]turn.Ca
 	p.time = max(p.time, e.Time)
 	r.cross.Advance(e.Time)
 	a, err := r.executeEntry(&e, d.ID)
-	r.cross.Settle()
+	r.cross.EndEntry()
 	r.watches.note(r.cross.Own(), markOf(p.position), a.session)
 	if err == nil && r.isDigested(before) {
 		r.takeDigest(d.ID)
