@@ -48,10 +48,10 @@
 //	    segment until the block is put again, as repair does, or deleted.
 //	S9  A call that finds the index damaged renames it to index.damaged-N (two are kept, and a log line
 //	    reports it) and rebuilds it from the segments. Other calls fail meanwhile; none of them reports that a
-//	    block is missing. After the rebuild this server lacks its small blocks. Blocks that were deleted and not yet
-//	    compacted are back, as orphans. If the newest journal of LevelDB is damaged, its last batches are lost
-//	    without notice, as after a power loss: large blocks are indexed again from the frontier on, small ones
-//	    are missing here, and deletes are undone.
+//	    block is missing. After the rebuild this server lacks its small blocks. Blocks that were deleted and
+//	    not yet compacted are back, as orphans. If the newest journal of LevelDB is damaged, its last batches
+//	    are lost without notice, as after a power loss: large blocks are indexed again from the frontier on,
+//	    small ones are missing here, and deletes are undone.
 //
 // # Limits
 //
