@@ -22,8 +22,9 @@ import (
 //	G1  Only an OpWrite in the order of its home makes the first reference to a block; the update must be of
 //	    the block's session, which must be open, and its counter not below the horizon; else EINVAL, or
 //	    UnknownSession, and nothing changes (applyUpdate, meta's mayName). Commands of several partitions,
-//	    relays and posts are no writes. So the client's belief about a write does not matter: a write that is
-//	    ordered behind the renewal that gave it up has no effect, and neither has a repeated or delayed one.
+//	    relays and posts are no writes. So it does not matter whether the client has given a write up: if the
+//	    write is ordered after the renewal that raised the horizon, it has no effect. The same is true of a
+//	    repeated or delayed write.
 //	G2  A session that has ended is never open again (I2: its number is remembered for a week by the order's
 //	    time, longer than any copy of its opening lives). A client puts a block only after the opening of its
 //	    session was answered, and so ordered. S is newer than the finding of the block, that is newer than its

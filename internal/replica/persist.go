@@ -26,16 +26,16 @@ func (r *Replica) persist(out *turn.Output) {
 	r.persists = r.persists[:0]
 }
 
-// A batch with meta.OnDisk needs no such request: its entry is durable (multicast.Message.Durable), so when
-// it is delivered, a majority has the entry and all before it on disk, in any mode of the logs. The answer of
-// the execution names the place of the entry. The recorded answer, which a repeated batch gets, does not: it
-// is the same at all replicas and versions.
+// A batch with meta.OnDisk needs no such request. Its entry is durable (multicast.Message.Durable): when it
+// is delivered, a majority has the entry and all entries before it on disk. The first answer to the batch
+// has the place of the entry. The stored answer, which a repeated batch gets, has no place: stored answers
+// are equal at all replicas and versions.
 
 // wantsDisk reports whether an update must be on the disks of a majority before it is executed.
 func wantsDisk(c *meta.Command) bool { return c.Op == meta.OpBatch && c.Flags&meta.OnDisk != 0 }
 
-// tellDisk returns the answer to a durable batch that is executed at a place of the order.
-func tellDisk(result meta.Result, place uint64) []byte {
+// withPlace returns the answer to a durable batch with the place at which it was executed.
+func withPlace(result meta.Result, place uint64) []byte {
 	if done, err := delegation.DecodeDone(result.Data); err == nil { // otherwise the client's version may have no log
 		done.OnDisk = place
 		result.Data = done.Append(nil)
