@@ -30,8 +30,8 @@ import (
 //	    session was answered, and so ordered. S is newer than the finding of the block, that is newer than its
 //	    put, so a session that is not open in S has ended. This is why the answer must be Fresh: in an old
 //	    state the session may not be open yet.
-//	G3  The horizon of a session only grows (renewSession). So by G1 and G2 a write that is ordered behind S
-//	    does not name a block that cannot be written any more in S.
+//	G3  The horizon of a session only grows (session.Sessions.Renew). So by G1 and G2 a write that is ordered
+//	    after S does not name a block that cannot be written any more in S.
 //	G4  If an extent names a block in S or earlier, the home has a record of it from the write on until
 //	    OpCollected (I9 of package meta), whether the file is here, has been moved, is open without a name, or
 //	    is an orphan: extents change hands only by Move and Rename, to which the block is held, then away;

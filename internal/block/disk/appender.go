@@ -221,8 +221,9 @@ func (a *appender) forget(segment uint32) {
 	})
 }
 
-// syncLeft makes the segments that were set aside durable. After a failure the kernel may have dropped pages,
-// and a later sync would not report it. So each call fails from then on, until the store is opened again.
+// syncUnsynced makes the segments that were set aside durable. After a failure the kernel may have dropped
+// pages, and a later sync would not report it. So each call fails from then on, until the store is opened
+// again.
 func (a *appender) syncUnsynced() error {
 	for len(a.unsynced) > 0 {
 		if err := durable.SyncData(a.unsynced[0]); err != nil {
