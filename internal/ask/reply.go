@@ -29,8 +29,8 @@ type Reply struct {
 	Vector Vector // of the replica, and of the client
 	Tag    []byte // proves Vector to other replicas
 	Result []byte // an encoded meta.Result; of AskStatus an encoded Status; of Watch encoded Changes; if Refused a text
-	// Tickets are, for a bound client that knows them, those of the inodes in Result (Told of package meta).
-	// Those of the inodes that the request names follow if the client needs new ones.
+	// Tickets are, for a bound client that knows them, those of the inodes in Result (NewInodes of package
+	// meta). Those of the inodes that the request names follow if the client needs new ones.
 	Tickets []posix.Ticket
 }
 

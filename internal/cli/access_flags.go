@@ -31,7 +31,7 @@ func (f *accessFlags) register(cmd *cobra.Command) {
 	f.certs.register(cmd)
 }
 
-// open connects with the certificate of the first of the roles that has one.
+// open connects to the cluster with the certificate of the first of the roles for which there is one.
 func (f *accessFlags) open(ctx context.Context, logger *slog.Logger, roles ...identity.Role) (*daemon.Access, error) {
 	cfg := daemon.AccessConfig{Servers: f.servers, Timeout: f.connect, Logger: logger}
 	configured, path := "", ""
@@ -60,8 +60,8 @@ func (f *accessFlags) open(ctx context.Context, logger *slog.Logger, roles ...id
 	return a, err
 }
 
-// path returns the path of the cluster file. If there is none in the default places, it returns the path for
-// the embedded cluster. Empty: the default places.
+// path returns the path of the cluster file: that of --config, or that of the embedded cluster if no default
+// place has a cluster file. Otherwise it returns "", which stands for the default places.
 func (f *accessFlags) path() string {
 	if f.config != "" || defaultConfig() != "" {
 		return f.config

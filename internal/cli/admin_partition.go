@@ -59,7 +59,7 @@ do not know partitions that were added: update them before.`,
 func awaitSpread(cmd *cobra.Command, a *daemon.Access, region topology.Region, version uint64) error {
 	return metered(cmd, func(meter *progress.Meter) error {
 		ctx := cmd.Context()
-		ticker := time.NewTicker(leftEvery)
+		ticker := time.NewTicker(statusEvery)
 		defer ticker.Stop()
 		for {
 			answers := a.Status(ctx)

@@ -13,17 +13,17 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// leftEvery is the time between two status calls about a server that leaves or joins.
-const leftEvery = 500 * time.Millisecond
+// statusEvery is the time between two status calls about a server that leaves or joins.
+const statusEvery = 500 * time.Millisecond
 
 // awaitLeft waits until a drained server has left its region's storage ring.
 func awaitLeft(cmd *cobra.Command, a *daemon.Access, name string) error {
 	return metered(cmd, func(meter *progress.Meter) error {
 		ctx := cmd.Context()
-		ticker := time.NewTicker(leftEvery)
+		ticker := time.NewTicker(statusEvery)
 		defer ticker.Stop()
 		meter.Count(0, "blocks", "%s hands its blocks over", name)
-		for first := uint64(0); ; { // the highest number of blocks seen there
+		for first := uint64(0); ; { // the highest number of blocks that the server has reported
 			answers := a.Status(ctx)
 			if s := a.Cluster().Server(name); s == nil || s.State == topology.StorageLeft {
 				return nil
@@ -51,14 +51,14 @@ func awaitJoined(cmd *cobra.Command, a *daemon.Access, changed *daemon.Changed) 
 	name := changed.Server
 	return metered(cmd, func(meter *progress.Meter) error {
 		ctx := cmd.Context()
-		ticker := time.NewTicker(leftEvery)
+		ticker := time.NewTicker(statusEvery)
 		defer ticker.Stop()
 		for {
 			h := daemon.Judge(a.Name(), a.Status(ctx), a.Cluster())
 			if h.Settled() && isUp(h, name) {
 				return nil
 			}
-			tellJoining(meter, h, name)
+			setJoinProgress(meter, h, name)
 			select {
 			case <-ticker.C:
 			case <-ctx.Done():
@@ -74,9 +74,9 @@ func isUp(h *daemon.Health, name string) bool {
 	return i >= 0 && h.Servers[i].State != "down"
 }
 
-// tellJoining sets the progress of a server that joins: its share of the region's blocks, which ends at about
-// the mean of the region's servers.
-func tellJoining(meter *progress.Meter, h *daemon.Health, name string) {
+// setJoinProgress sets the progress of a server that joins: the number of its blocks, of a total that is the
+// mean of the region's servers.
+func setJoinProgress(meter *progress.Meter, h *daemon.Health, name string) {
 	i := slices.IndexFunc(h.Servers, func(s daemon.ServerHealth) bool { return s.Name == name })
 	switch {
 	case !isUp(h, name):

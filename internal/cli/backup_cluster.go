@@ -123,7 +123,8 @@ func (c *backedUp) State(ctx context.Context, partition uint16, number uint64, i
 	return err
 }
 
-// find returns the number of the copy to read at a server; 0: the state is not saved yet.
+// find makes a server open the saved state of a partition for reading, and returns the number by which read
+// names the copy; 0: the state is not saved yet.
 func (c *backedUp) find(ctx context.Context, server string, partition uint16, number uint64) (export uint64, err error) {
 	reply, err := c.piece(ctx, server, partition, daemon.BackupRequest{Number: number, Read: true})
 	return reply.Export, err

@@ -131,7 +131,7 @@ func (f *fileFlags) measure(ctx context.Context, cfg bench.FileConfig, logger *s
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	ours, closeOurs, err := f.ours(ctx, work, cfg.Sync, logger)
+	ours, closeOurs, err := f.startCluster(ctx, work, cfg.Sync, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -162,8 +162,8 @@ func (f *fileFlags) measure(ctx context.Context, cfg bench.FileConfig, logger *s
 	return rows, nil
 }
 
-// ours starts the cluster and mounts it.
-func (f *fileFlags) ours(ctx context.Context, work string, sync bool, logger *slog.Logger) (_ *bench.Contender, close func() error, err error) {
+// startCluster starts an embedded cluster and mounts it.
+func (f *fileFlags) startCluster(ctx context.Context, work string, sync bool, logger *slog.Logger) (_ *bench.Contender, close func() error, err error) {
 	spec := topology.Spec{Regions: []topology.Region{"us-west-2"}, Datacenters: 3, Replicas: 3, Copies: f.copies}
 	config := dev.Config{
 		Spec: spec, Dir: filepath.Join(work, "data"), GRPC: f.transport == "grpc", Durability: wal.OS, Timeout: client.DefaultTimeout, Logger: logger,

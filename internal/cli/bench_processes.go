@@ -38,8 +38,7 @@ func mountCounters(ctx context.Context, path string) (func(context.Context) (com
 	return read, processes
 }
 
-// listener returns the process of this machine that listens at an address; 0: there is none visible to this
-// user.
+// listener returns the id of the process of this machine that listens at an address; 0: this user sees none.
 func listener(address string) int {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || !isLocal(host) {

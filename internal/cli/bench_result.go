@@ -21,8 +21,8 @@ func steps(meter *progress.Meter, total int) func(string) {
 	}
 }
 
-// writeMeasured prints the result of a benchmark that has ended with err. After Ctrl-C it prints the complete
-// rows.
+// writeMeasured prints the result of a benchmark that has ended with err. If Ctrl-C ended it, the result has
+// the rows that were complete.
 func writeMeasured(cmd *cobra.Command, r *command.Result, rows int, format command.Output, dir string, err error) error {
 	if err != nil && (cmd.Context().Err() == nil || rows == 0) {
 		return command.Interrupted(cmd.Context(), err)

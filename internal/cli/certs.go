@@ -164,8 +164,8 @@ func (f *certsFlags) check() error {
 
 func (f *certsFlags) validity() time.Duration { return time.Duration(f.days) * 24 * time.Hour }
 
-// which reports whether each of the two files exists.
-func which(files identity.Files) (certificate, key bool) {
+// existing reports whether each of the two files exists.
+func existingFiles(files identity.Files) (certificate, key bool) {
 	_, err := os.Lstat(files.Certificate)
 	_, err2 := os.Lstat(files.Key)
 	return err == nil, err2 == nil
@@ -173,7 +173,7 @@ func which(files identity.Files) (certificate, key bool) {
 
 func (f *certsFlags) makeCA(cmd *cobra.Command) error {
 	files := identity.CAFilesIn(f.dir)
-	certificate, key := which(files)
+	certificate, key := existingFiles(files)
 	if !certificate && !key {
 		if f.cluster == "" {
 			return command.UsageError(errors.New("certs init: give the name of the cluster with --cluster"))
@@ -201,14 +201,14 @@ func (f *certsFlags) makeCA(cmd *cobra.Command) error {
 	case time.Now().After(ca.NotAfter()):
 		return fmt.Errorf("%s has expired at %s: --renew renews it", files.Certificate, day(ca.NotAfter()))
 	}
-	return f.report.say(cmd, files, "kept", "the CA of cluster "+ca.Cluster(), ca.NotAfter())
+	return f.report.add(cmd, files, "kept", "the CA of cluster "+ca.Cluster(), ca.NotAfter())
 }
 
 func (f *certsFlags) saveCA(cmd *cobra.Command, ca *identity.CA, replace bool) error {
 	if err := identity.SaveCA(f.dir, ca, replace); err != nil {
 		return err
 	}
-	return f.report.say(cmd, identity.CAFilesIn(f.dir), "made", "the CA of cluster "+ca.Cluster(), ca.NotAfter())
+	return f.report.add(cmd, identity.CAFilesIn(f.dir), "made", "the CA of cluster "+ca.Cluster(), ca.NotAfter())
 }
 
 // run makes the certificate of a role.
@@ -224,7 +224,7 @@ func (f *certsFlags) run(role identity.Role) func(*cobra.Command, []string) erro
 			return err
 		}
 		files := identity.FilesIn(f.dir, role, args[0])
-		certificate, key := which(files)
+		certificate, key := existingFiles(files)
 		if certificate != key && !f.renew {
 			return fmt.Errorf("there is only one of %s and %s: --renew makes both anew", files.Certificate, files.Key)
 		}
@@ -302,7 +302,7 @@ func (f *certsFlags) issue(cmd *cobra.Command, ca *identity.CA, files identity.F
 	if err != nil {
 		return err
 	}
-	return f.report.say(cmd, files, "made", c.Identity().String(), c.NotAfter())
+	return f.report.add(cmd, files, "made", c.Identity().String(), c.NotAfter())
 }
 
 // keep keeps the existing certificate, and adds missing vector keys of the CA to the key file of a server. It
@@ -323,8 +323,8 @@ func (f *certsFlags) keep(cmd *cobra.Command, ca *identity.CA, files identity.Fi
 		case err != nil:
 			return err
 		case changed:
-			return f.report.say(cmd, files, "kept, with the CA's vector keys", wanted.String(), c.NotAfter())
+			return f.report.add(cmd, files, "kept, with the CA's vector keys", wanted.String(), c.NotAfter())
 		}
 	}
-	return f.report.say(cmd, files, "kept", wanted.String(), c.NotAfter())
+	return f.report.add(cmd, files, "kept", wanted.String(), c.NotAfter())
 }

@@ -33,8 +33,8 @@ func (c *certsChoice) register(cmd *cobra.Command) {
 	flagValues(cmd, "name", certificateNames(c))
 }
 
-// find returns the certificate of the first role that has one. No files: the cluster has no certificates.
-// Configured is the directory in the cluster file, empty if there is no such file.
+// find returns the certificate of the first of the roles for which there is one; no files: the cluster has no
+// certificates. configured is the directory that the cluster file names; empty: it names none.
 func (c *certsChoice) find(configured string, roles ...identity.Role) (identity.Files, error) {
 	dir := c.dir
 	if dir == "" {
@@ -90,10 +90,10 @@ func defaultCertsDir(roles ...identity.Role) string {
 	return ""
 }
 
-// checkServers refuses unusable addresses before any call of a server. Encrypted means that this process has
-// a certificate. The look-up of names takes at most most.
-func checkServers(ctx context.Context, servers []string, encrypted bool, most time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, most)
+// checkServers refuses unusable addresses before any call of a server. encrypted means that this process has
+// a certificate. limit bounds the time of the look-up of names.
+func checkServers(ctx context.Context, servers []string, encrypted bool, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var unknown []string
 	for _, s := range servers {

@@ -45,8 +45,8 @@ several members.`,
 // etcd makes the certificates. Without --renew it keeps existing ones.
 func (f *certsFlags) etcd(cmd *cobra.Command, name string) error {
 	files := identity.FilesIn(f.dir, "etcd", name)
-	if certificate, _ := which(files); certificate && !f.renew {
-		return f.report.say(cmd, files, "kept", "for member "+name+" (--renew makes it anew)", time.Time{})
+	if certificate, _ := existingFiles(files); certificate && !f.renew {
+		return f.report.add(cmd, files, "kept", "for member "+name+" (--renew makes it anew)", time.Time{})
 	}
 	if _, err := os.Stat(f.dir); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no directory %s: 'globalfs certs init --cluster NAME --dir %s' makes it, and the CA of the cluster", f.dir, f.dir)
@@ -60,7 +60,7 @@ func (f *certsFlags) etcd(cmd *cobra.Command, name string) error {
 		if i > 0 {
 			whose = "for member " + name + " at " + strings.Join(f.hosts, ", ")
 		}
-		if err := f.report.say(cmd, w, "made", whose, time.Time{}); err != nil {
+		if err := f.report.add(cmd, w, "made", whose, time.Time{}); err != nil {
 			return err
 		}
 	}

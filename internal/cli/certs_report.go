@@ -19,15 +19,15 @@ type madeCertificate struct {
 	Until *time.Time `json:"until,omitempty"`
 }
 
-// certsReport prints the results of a command that makes certificates: in text one after the other, in JSON
-// together at the end.
+// certsReport prints the results of a command that makes certificates: as text, a line at once for each; as
+// JSON, all together at the end.
 type certsReport struct {
 	output string
 	made   []madeCertificate
 }
 
-// say reports a certificate. A zero until means that the end was not read.
-func (r *certsReport) say(cmd *cobra.Command, files identity.Files, state, whose string, until time.Time) error {
+// add reports a certificate. A zero until means that the end of its validity is not known.
+func (r *certsReport) add(cmd *cobra.Command, files identity.Files, state, whose string, until time.Time) error {
 	m := madeCertificate{File: files.Certificate, Key: files.Key, State: state, For: whose}
 	line := fmt.Sprintf("%s: %s, %s", files.Certificate, state, whose)
 	if !until.IsZero() {

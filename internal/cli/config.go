@@ -138,8 +138,8 @@ type leaf struct {
 	line  int
 }
 
-// leaves adds the values of a document by their paths, such as registry.timeout. A list of plain values is
-// one value.
+// leaves adds the values of a YAML document to a map, by their paths, such as registry.timeout. A list
+// without maps is one value.
 func leaves(text []byte, into map[string]leaf) error {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {

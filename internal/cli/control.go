@@ -19,9 +19,10 @@ import (
 // (internal/mount, control.go). They need no address and no configuration, and have the permissions of their
 // user.
 
-// patiently makes a system call on a mount. The call may take as long as the mount's timeout. When ctx ends,
-// patiently returns without the call: the kernel aborts the call when this process ends.
-func patiently(ctx context.Context, call func() error) error {
+// interruptibly makes a system call on a mount, which may take as long as the mount's timeout. When ctx ends
+// before the call, interruptibly returns the error of ctx. The call goes on in its goroutine until it ends or
+// the process ends.
+func interruptibly(ctx context.Context, call func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		for {
@@ -53,7 +54,7 @@ func readControlOf(ctx context.Context, path, name string) ([]byte, error) {
 func readAttribute(ctx context.Context, get func(path, name string, into []byte) (int, error), path, name string) ([]byte, error) {
 	value := make([]byte, posix.MaxXattr)
 	var n int
-	err := patiently(ctx, func() (err error) {
+	err := interruptibly(ctx, func() (err error) {
 		n, err = get(path, name, value)
 		return err
 	})
@@ -83,7 +84,7 @@ func getJSON(ctx context.Context, path, name string, into any) error {
 
 // setControl writes an attribute of path.
 func setControl(ctx context.Context, path, name string, value []byte) error {
-	err := patiently(ctx, func() error { return syscall.Setxattr(path, name, value, 0) })
+	err := interruptibly(ctx, func() error { return syscall.Setxattr(path, name, value, 0) })
 	return explain(path, err)
 }
 
@@ -108,7 +109,7 @@ func checkOnMount(ctx context.Context, path string) error {
 	if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENODATA) {
 		return explain(path, err)
 	}
-	return nil // the work on the path shows other errors
+	return nil // a later call on the path reports other errors
 }
 
 // quietOutputFlag adds the flag --output to a command that prints nothing in text if it succeeds.

@@ -72,28 +72,28 @@ func daemonize(ctx context.Context, stderr io.Writer, wantedLog string) error {
 	case <-ctx.Done():
 		_ = child.Process.Signal(syscall.SIGTERM) // it may have ended
 	}
-	return errors.Join(asItEnded(<-ended), ctx.Err())
+	return errors.Join(withItsExitCode(<-ended), ctx.Err())
 }
 
-// asItEnded turns the exit error of another process, which has printed its error, into an error with the same
-// exit code.
-func asItEnded(err error) error {
+// withItsExitCode turns the exit error of another process, which has printed its error, into an error with
+// the same exit code.
+func withItsExitCode(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return command.StatusError(errSaid, exit.ExitCode())
+		return command.StatusError(errPrinted, exit.ExitCode())
 	}
 	return err
 }
 
-// errSaid stands for an error that another process has printed.
-var errSaid = errors.New("the process in the background has ended")
+// errPrinted stands for an error that another process has printed: Main does not print it again.
+var errPrinted = errors.New("the process in the background has ended")
 
-// backgroundLog returns the log file of a process in the background: the requested one, which must be usable,
-// or else the usual one if it is usable, or else none.
+// backgroundLog returns the log file of a process in the background: the wanted one, which must be usable. If
+// wanted is empty, it returns the default log if that is usable, and "" otherwise.
 func backgroundLog(wanted string, stderr io.Writer) (string, error) {
 	path := wanted
 	if path == "" {
-		path = usualLog()
+		path = defaultLog()
 	}
 	log, err := openLog(path)
 	switch {
@@ -106,8 +106,8 @@ func backgroundLog(wanted string, stderr io.Writer) (string, error) {
 	return os.DevNull, nil
 }
 
-// usualLog returns the default log: in /var/log for root, below the home directory for other users.
-func usualLog() string {
+// defaultLog returns the default log: in /var/log for root, below the home directory for other users.
+func defaultLog() string {
 	if os.Getuid() == 0 {
 		return "/var/log/globalfs.log"
 	}
@@ -130,10 +130,10 @@ func openLog(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
-// turnAway redirects a daemon's input and output from the terminal to its log.
-func turnAway() { redirect(os.Getenv(daemonEnvironment)) }
+// leaveTerminal redirects a daemon's input and output from the terminal to its log.
+func leaveTerminal() { redirect(os.Getenv(daemonEnvironment)) }
 
-// redirect redirects the input and output of this process to a log.
+// redirect makes a log file the standard input, output and error of this process.
 func redirect(path string) {
 	log, err := openLog(path)
 	if err != nil {
@@ -148,12 +148,13 @@ func redirect(path string) {
 	_ = log.Close()
 }
 
-// tellParent reports that a daemon is ready, and calls turnAway. In other processes it does nothing.
-func tellParent() {
+// reportReady reports to the parent process that a daemon is ready, and leaves the terminal. In other
+// processes it does nothing.
+func reportReady() {
 	if !isDaemon() {
 		return
 	}
-	turnAway()
+	leaveTerminal()
 	if ready, err := os.OpenFile(os.Getenv(readyEnvironment), os.O_WRONLY, 0); err == nil { // otherwise the parent has ended
 		_, _ = ready.WriteString("ready\n")
 		_ = ready.Close()

@@ -154,7 +154,7 @@ func (f *bundleFlags) collect(cmd *cobra.Command, b *bundle, logger *slog.Logger
 	}
 	logs := f.logs
 	if len(logs) == 0 {
-		logs = []string{usualLog()}
+		logs = []string{defaultLog()}
 	}
 	for _, log := range logs {
 		b.add("logs/"+strings.ReplaceAll(strings.Trim(log, "/"), "/", "_"), func() ([]byte, error) { return tail(log) })
@@ -165,7 +165,7 @@ func (f *bundleFlags) collect(cmd *cobra.Command, b *bundle, logger *slog.Logger
 
 // cluster adds the parts from servers.
 func (f *bundleFlags) cluster(ctx context.Context, b *bundle, logger *slog.Logger) {
-	b.say("the servers")
+	b.begin("the servers")
 	a, err := f.access.open(ctx, logger, identity.Admin, identity.Client)
 	if err != nil {
 		b.failed("status.txt", err)
@@ -205,16 +205,16 @@ type bundle struct {
 func newBundle(out io.Writer, root string) *bundle {
 	b := &bundle{root: root, zip: gzip.NewWriter(out)}
 	b.tar = tar.NewWriter(b.zip)
-	b.say("the machine")
+	b.begin("the machine")
 	return b
 }
 
-// say sets the name of the part that is collected now.
-func (b *bundle) say(part string) { b.now.Store(&part) }
+// begin sets the name of the part that is collected now, for the progress.
+func (b *bundle) begin(part string) { b.now.Store(&part) }
 
 // add adds a part.
 func (b *bundle) add(name string, make func() ([]byte, error)) {
-	b.say(name)
+	b.begin(name)
 	content, err := make()
 	if err != nil {
 		b.failed(name, err)

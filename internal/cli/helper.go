@@ -9,9 +9,16 @@ import (
 // exitMount is the exit code of mount(8) for a failed mount.
 const exitMount = 32
 
-// asMountHelper turns the arguments of mount(8) for a file system type into those of the mount command.
-// mount(8) calls mount.globalfs SOURCE DIR [-sfnvrw] [-o OPTIONS] [-t TYPE] for globalfs, and mount.fuse3(8)
-// calls globalfs SOURCE DIR -o OPTIONS for fuse.globalfs. Is is false for other calls.
+// asMountHelper translates the arguments of a call by mount(8) or mount.fuse3(8) into those of the mount
+// command. For the file system type globalfs, mount(8) calls
+//
+//	mount.globalfs SOURCE DIR [-sfnvrw] [-o OPTIONS] [-t TYPE]
+//
+// For the type fuse.globalfs, mount.fuse3(8) calls
+//
+//	globalfs SOURCE DIR -o OPTIONS
+//
+// is reports whether the call is one of these.
 func asMountHelper(program string, args []string) (rewritten []string, is bool) {
 	called := strings.HasPrefix(filepath.Base(program), "mount.")
 	if !called && (len(args) < 2 || strings.HasPrefix(args[0], "-") || !strings.Contains(args[0], ":")) {

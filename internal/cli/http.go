@@ -100,8 +100,8 @@ func serveHTTP(flag, address string, handler http.Handler) (stop func() error, e
 	}, nil
 }
 
-// laterHandler answers that the service is unavailable until set is called. A command thus opens the address
-// of a flag, and reports a bad one, before it starts anything.
+// laterHandler answers that the service is unavailable until set is called. So a command can open the address
+// of a flag, and report a bad address, before it starts anything.
 type laterHandler struct{ then atomic.Pointer[http.Handler] }
 
 func (l *laterHandler) set(h http.Handler) { l.then.Store(&h) }

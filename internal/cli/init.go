@@ -125,8 +125,7 @@ func (f *initFlags) run(cmd *cobra.Command, path string) error {
 	return f.next(cmd.OutOrStdout(), path)
 }
 
-// changedBeside returns a flag that the command line sets, and that is none of the named ones; empty: there
-// is none.
+// changedBeside returns a flag that the command line sets other than the named ones; empty: there is none.
 func changedBeside(cmd *cobra.Command, names ...string) (found string) {
 	own := cmd.LocalNonPersistentFlags()
 	cmd.Flags().Visit(func(flag *pflag.Flag) {

@@ -24,7 +24,8 @@ type nextStep struct {
 	Commands []string `json:"commands"`
 }
 
-// next prints the commands that lead from the file to a mount. On one machine they can be run unchanged.
+// next prints the commands by which an operator gets from the cluster file to a mount. For a cluster on one
+// machine they can be run unchanged.
 func (f *initFlags) next(out io.Writer, path string) error {
 	config := unlessDefault(" --config ", path, defaultConfigs)
 	var steps []nextStep

@@ -61,8 +61,8 @@ func isLogHolder() bool {
 	return is
 }
 
-// holdLog is the life of a log holder. It returns the exit code.
-func holdLog() int {
+// runLogHolder is the main function of a log holder. It returns the exit code.
+func runLogHolder() int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGTERM) // the end of the mount ends it
 	var h logHolding
 	if err := json.Unmarshal([]byte(os.Getenv(logHolderEnvironment)), &h); err != nil {
@@ -78,7 +78,7 @@ func holdLog() int {
 		logger.Warn("the log holder may use the directory in which it was started", "error", err)
 	}
 	holder := serve.LogHolder{Dir: h.Dir, Size: client.JournalSize, Logger: logger, Pending: client.Pending, Carry: func(ctx context.Context, memory, state []byte, ordered func()) error {
-		return h.carry(ctx, memory, state, ordered, logger)
+		return h.orderChanges(ctx, memory, state, ordered, logger)
 	}}
 	if err := holder.Run(context.Background()); err != nil {
 		logger.Error("log holder", "error", err)
@@ -87,11 +87,12 @@ func holdLog() int {
 	return 0
 }
 
-// farewell is the time for which a log holder goes on after SIGTERM.
-const farewell = 10 * time.Second
+// endGrace is the time for which a log holder continues after SIGTERM.
+const endGrace = 10 * time.Second
 
-// carry orders the changes in the memory of a mount whose processes have ended.
-func (h *logHolding) carry(ctx context.Context, memory, state []byte, ordered func(), logger *slog.Logger) error {
+// orderChanges orders the logged changes of a mount whose processes have ended: a client restores them from
+// the shared memory and the last saved state of the mount. It calls ordered when they are ordered.
+func (h *logHolding) orderChanges(ctx context.Context, memory, state []byte, ordered func(), logger *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	told := make(chan os.Signal, 1)
@@ -103,8 +104,8 @@ func (h *logHolding) carry(ctx context.Context, memory, state []byte, ordered fu
 	waiting.Go(func() {
 		select {
 		case <-told:
-			logger.Warn("log holder: told to end", "in", farewell)
-			_ = pause.For(ctx, farewell)
+			logger.Warn("log holder: told to end", "in", endGrace)
+			_ = pause.For(ctx, endGrace)
 			cancel()
 		case <-ctx.Done():
 		}
@@ -125,7 +126,7 @@ func (h *logHolding) carry(ctx context.Context, memory, state []byte, ordered fu
 		return err
 	}
 	c, err := a.Client(daemon.ClientConfig{
-		Region: h.Region, CacheBytes: carryCache, Hard: true, Delegate: true, Journal: j, Resume: of, Timeout: h.Timeout,
+		Region: h.Region, CacheBytes: logHolderCache, Hard: true, Delegate: true, Journal: j, Resume: of, Timeout: h.Timeout,
 	})
 	if err != nil {
 		return errors.Join(err, a.Close())
@@ -133,8 +134,8 @@ func (h *logHolding) carry(ctx context.Context, memory, state []byte, ordered fu
 	return errors.Join(drain(ctx, a, c, ordered), a.Close())
 }
 
-// carryCache is the size of the cache for blocks of a log holder, which reads none.
-const carryCache = 1 << 20
+// logHolderCache is the size of the block cache of a log holder: it writes blocks, and reads none.
+const logHolderCache = 1 << 20
 
 // drain returns when all changes that c has restored are ordered, or lost, and the directories are returned.
 // It calls ordered when the changes are ordered. It closes c.
@@ -163,12 +164,12 @@ func drain(ctx context.Context, a *daemon.Access, c *attach.Client, ordered func
 
 // connect finds the cluster. It tries until a server answers.
 func (h *logHolding) connect(ctx context.Context, logger *slog.Logger) (*daemon.Access, error) {
-	for said := false; ; said = true {
+	for warned := false; ; warned = true {
 		a, err := daemon.Connect(ctx, daemon.AccessConfig{Servers: h.Servers, Certificates: h.Certs, Timeout: h.Connect, Logger: logger})
 		if err == nil {
 			return a, nil
 		}
-		if !said {
+		if !warned {
 			logger.Warn("no server answers: the changes of the mount wait", "error", err)
 		}
 		if err := pause.For(ctx, time.Second); err != nil {
@@ -218,10 +219,10 @@ func (f *mountFlags) logHolding(a *daemon.Access, at place) (*logHolding, error)
 	return h, nil
 }
 
-// saveEvery is the time between two states for the log holder, if there were changes.
+// saveEvery is the time between two states that a mount saves for its log holder, if there were changes.
 const saveEvery = 200 * time.Millisecond
 
-// saveStates gives the log holder the states of a client until ctx ends.
+// saveStates saves the state of a client for the log holder, again and again, until ctx ends.
 func saveStates(ctx context.Context, c *client.Client, log *serve.Log, logger *slog.Logger) {
 	failed := false
 	for before := uint64(0); pause.For(ctx, saveEvery) == nil; {
@@ -247,8 +248,8 @@ func saveState(c *client.Client, log *serve.Log) error {
 	return log.Save(state)
 }
 
-// quietWait is the time after which a mount tells that it waits for an earlier one that has ordered
-// everything.
+// quietWait is the time after which a mount logs that it waits for an earlier mount that has no changes left
+// to order. Usually such a mount ends sooner.
 const quietWait = 2 * time.Second
 
 // awaitLogs waits until earlier mounts at dir have ordered what they have answered.

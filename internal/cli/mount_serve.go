@@ -53,7 +53,7 @@ func (f *mountFlags) serve(ctx context.Context, servers []string, dir string, ou
 		fmt.Fprintf(out, "ready: %s\n", dir)
 	}
 	notifyReady()
-	tellParent()
+	reportReady()
 	reserved := reserveHeap()
 	untilUnmounted(ctx, m)
 	runtime.KeepAlive(reserved)
@@ -93,8 +93,8 @@ func (f *mountFlags) serveHTTP(ctx context.Context, logger *slog.Logger) (stop f
 // addressPatience is the maximum wait of a mount for the addresses of the process before it.
 const addressPatience = time.Minute
 
-// serveOnceFree tries begin until it succeeds, and calls the resulting stop when ctx ends. It gives up after
-// addressPatience, or after another error than EADDRINUSE.
+// serveOnceFree calls begin, which opens addresses, until it succeeds, and calls the resulting stop when ctx
+// ends. It returns the error of begin after addressPatience, or at once if that is not EADDRINUSE.
 func serveOnceFree(ctx context.Context, begin func() (func() error, error), logger *slog.Logger) error {
 	until := time.Now().Add(addressPatience)
 	again := time.NewTicker(100 * time.Millisecond)
@@ -127,10 +127,10 @@ func (f *mountFlags) connectTo(ctx context.Context, servers []string, logger *sl
 	return daemon.Connect(ctx, cfg)
 }
 
-// place is what a mount connects.
+// place has the arguments of a mount command.
 type place struct {
 	servers []string
-	dir     string
+	dir     string // the mount point
 }
 
 // mount makes the mount, or takes one over. end closes all resources that serve it.
@@ -153,7 +153,7 @@ func (f *mountFlags) mount(ctx context.Context, a *daemon.Access, at place, logg
 			return nil, nil, err
 		}
 	}
-	m, end, err := f.goOn(ctx, a, at, keeper, handed, logger)
+	m, end, err := f.mountOrTakeOver(ctx, a, at, keeper, handed, logger)
 	if err != nil {
 		if handed != nil {
 			err = errors.Join(err, handed.Close())
@@ -174,8 +174,8 @@ func (f *mountFlags) mount(ctx context.Context, a *daemon.Access, at place, logg
 	return m, end, nil
 }
 
-// goOn serves the handed mount, or makes a mount.
-func (f *mountFlags) goOn(ctx context.Context, a *daemon.Access, at place, keeper *serve.Keeper, handed *serve.Handed, logger *slog.Logger) (_ *serve.Mount, end func() error, err error) {
+// mountOrTakeOver serves the mount that another process has handed over, or makes a mount.
+func (f *mountFlags) mountOrTakeOver(ctx context.Context, a *daemon.Access, at place, keeper *serve.Keeper, handed *serve.Handed, logger *slog.Logger) (_ *serve.Mount, end func() error, err error) {
 	var before predecessor
 	if handed != nil {
 		if before.state, err = mount.ClientState(handed); err != nil {
@@ -249,14 +249,14 @@ func ofMount(m *serve.Mount, c *attach.Client, dir string) metrics.Source {
 	}
 }
 
-// predecessor is what the client of the process before has left; zero: there is none.
+// predecessor has the state of the client of the process that served the mount before; zero: no process did.
 type predecessor struct {
 	state   *client.State
-	journal client.Journal // also for what this process does
+	journal client.Journal // this process continues it
 	log     *serve.Log     // with the memory of journal; nil: the mount holds no directories
 }
 
-// leave leaves the log to the log holder.
+// leave hands the log over to the log holder.
 func (p *predecessor) leave(logger *slog.Logger) error {
 	if p.log == nil {
 		return nil

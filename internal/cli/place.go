@@ -70,8 +70,8 @@ The root of the tree and those of the regions need --force: their rule affects a
 func (f *placeFlags) check(args []string) error {
 	places := f.region != "" || len(f.spread) > 0
 	actions := 0
-	for _, asked := range []bool{f.region != "", len(f.spread) > 0, f.clear, f.list, f.pause, f.resume} {
-		if asked {
+	for _, chosen := range []bool{f.region != "", len(f.spread) > 0, f.clear, f.list, f.pause, f.resume} {
+		if chosen {
 			actions++
 		}
 	}
@@ -183,7 +183,7 @@ func setTask(ctx context.Context, path, value string) error {
 	if _, err := getControl(ctx, path, mount.XattrRegion); err != nil {
 		return err
 	}
-	err := patiently(ctx, func() error { return syscall.Setxattr(path, mount.XattrTask, []byte(value), 0) })
+	err := interruptibly(ctx, func() error { return syscall.Setxattr(path, mount.XattrTask, []byte(value), 0) })
 	if errors.Is(err, syscall.ENODATA) {
 		return fmt.Errorf("%s: nothing is being moved; 'globalfs place --list' shows what is", path)
 	}

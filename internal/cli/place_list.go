@@ -41,8 +41,8 @@ func listPlacements(ctx context.Context, path, format string, out io.Writer) (er
 	return w.Flush()
 }
 
-// directory returns the name of a directory: its path below the root of the tree, or its inode number for
-// `find -inum`.
+// directory returns the text for a directory: its path below the root of the tree. If the path is not known,
+// it returns the inode number, for `find -inum`.
 func directory(path string, inode uint64) string {
 	if path == "" {
 		return fmt.Sprintf("inode %d", inode)

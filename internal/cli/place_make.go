@@ -11,8 +11,8 @@ import (
 	"github.com/globalfs/globalfs/internal/mount"
 )
 
-// makeDirectory makes a missing path and the directories above it, if wanted. It makes directories only on a
-// mount.
+// makeDirectory makes a missing directory and those above it, if wanted is set (--mkdir). It makes
+// directories only on a mount.
 func makeDirectory(ctx context.Context, path string, wanted bool) error {
 	info, err := os.Stat(path)
 	switch {
@@ -35,7 +35,7 @@ func makeDirectory(ctx context.Context, path string, wanted bool) error {
 	return os.MkdirAll(path, 0o777)
 }
 
-// cause returns the error of the system without the operation and the path.
+// cause returns the system error in err, without the operation and the path.
 func cause(err error) error {
 	var failed *fs.PathError
 	if errors.As(err, &failed) {

@@ -20,9 +20,9 @@ import (
 // askEvery is the time between two questions of `place --wait`.
 const askEvery = 500 * time.Millisecond
 
-// answer is the mount's answer about a move; no task: there is none.
+// answer is the mount's answer to the question for a move.
 type answer struct {
-	task *mount.Task
+	task *mount.Task // nil: nothing is being moved
 	err  error
 }
 

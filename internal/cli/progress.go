@@ -11,10 +11,11 @@ import (
 	"github.com/globalfs/globalfs/internal/progress"
 )
 
-// display shows progress on stderr once a command has run for the time after: on a terminal as a bar that is
-// drawn again every redraw, otherwise as a line every interval.
+// display shows the progress of a command on stderr.
 type display struct {
-	after, redraw, interval time.Duration
+	after    time.Duration // a command that ends sooner shows nothing
+	redraw   time.Duration // on a terminal: the time between two drawings of a bar
+	interval time.Duration // elsewhere: the time between two lines
 }
 
 // usualDisplay is the display of all commands.

@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/progress"
 )
 
-// bar is a progress bar on a terminal, with the line of a pacer behind it. The first show draws it.
+// bar is a progress bar on a terminal, with the text of a pacer after it. The first show draws it.
 type bar struct {
 	drawing *mpb.Progress // nil: not drawn yet
 	bar     *mpb.Bar

@@ -7,13 +7,13 @@ import (
 	"github.com/globalfs/globalfs/internal/progress"
 )
 
-// pacer describes progress over time. It sees the state often, so that it knows the rate of the last seconds:
-// many steps begin slowly, and a rate over the whole step would promise far too long a time.
+// pacer computes the rate of a step, and estimates its remaining time. It uses the counts of the last seconds
+// rather than of the whole step: many steps begin slowly, and the estimate would be far too long.
 type pacer struct {
-	began time.Time // of all
-	unit  string    // of the counted step; empty: the step counts nothing
-	start time.Time // of the counted step
-	marks []mark    // of the later half of the counted step, and at least of the last minPace, the oldest first
+	began time.Time // the begin of the command
+	unit  string    // of the present step; empty: the step counts nothing
+	start time.Time // the begin of the present step
+	marks []mark    // of the later half of the step, and at least of the last minPace; the oldest first
 }
 
 // mark is the count of a step at a time.
@@ -67,8 +67,8 @@ func (p *pacer) note(s progress.State, now time.Time) {
 	}
 }
 
-// rate returns the units a second: those of the later half of the marks, if there were any. The rate is
-// steady if those of the two halves are alike.
+// rate returns the units a second over the later half of the marks, or over all marks if that half has none.
+// The rate is steady if the rates of the two halves are about equal.
 func (p *pacer) rate() (perSecond float64, steady bool) {
 	first, last := p.marks[0], p.marks[len(p.marks)-1]
 	middle := first

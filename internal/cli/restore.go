@@ -117,13 +117,14 @@ You can repeat it: it does not copy blocks that are there.`,
 	return cmd
 }
 
-// restoredFrom returns the backup that a cluster was restored from. asked is the value of --backup.
-func restoredFrom(restored, asked string) (string, error) {
+// restoredFrom returns the id of the backup from which a cluster was restored. It fails if --backup names
+// another one (wanted).
+func restoredFrom(restored, wanted string) (string, error) {
 	switch {
 	case restored == "":
 		return "", errors.New("the cluster was not restored from a backup: 'globalfs restore metadata' makes the directories of a new cluster")
-	case asked != "" && asked != restored:
-		return "", command.InputError(fmt.Errorf("--backup %s: the cluster was restored from backup %s: leave the flag out", asked, restored))
+	case wanted != "" && wanted != restored:
+		return "", command.InputError(fmt.Errorf("--backup %s: the cluster was restored from backup %s: leave the flag out", wanted, restored))
 	}
 	return restored, nil
 }

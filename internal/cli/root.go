@@ -31,12 +31,12 @@ import (
 // Main runs the program and returns its exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
 	if isLogHolder() {
-		return holdLog()
+		return runLogHolder()
 	}
 	args, helper := asMountHelper(os.Args[0], args)
 	root := newRoot(stderr)
 	err := command.Execute(root, args, stdout, stderr)
-	if err != nil && !errors.Is(err, errSaid) {
+	if err != nil && !errors.Is(err, errPrinted) {
 		command.PrintError(stderr, root, args, err)
 	}
 	if err != nil && helper {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// byteSize is a flag in bytes, such as 512MiB.
+// byteSize is the value of a flag that is a number of bytes, such as 512MiB.
 type byteSize int64
 
 // units of byteSize, the largest first.

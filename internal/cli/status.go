@@ -92,7 +92,7 @@ It uses colours on a terminal only, and not if the environment variable NO_COLOR
 // healthyEvery is the time between two status calls of awaitHealthy.
 const healthyEvery = 500 * time.Millisecond
 
-// awaitHealthy shows the state once there are no problems, or at the time until.
+// awaitHealthy waits until there are no problems, at most until the given time. Then it shows the state.
 func awaitHealthy(ctx context.Context, a *daemon.Access, out io.Writer, show healthPrinter, settled bool, until time.Time) error {
 	for time.Now().Before(until) {
 		h := daemon.Judge(a.Name(), a.Status(ctx), a.Cluster())

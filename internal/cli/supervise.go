@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/internal/mount/serve"
 )
 
-// supervise starts another process that serves the mount, and starts a new one if that dies; programs wait
-// meanwhile. It returns when a process has ended by itself.
+// supervise runs the process that serves the mount in a child process, and starts a new one when it is
+// killed: programs that use the mount wait meanwhile. supervise returns when a child has ended by itself.
 func supervise(ctx context.Context, logger *slog.Logger) error {
 	first := os.Stderr // stderr of the first process, until the mount is ready
 	if isDaemon() {
@@ -21,7 +21,7 @@ func supervise(ctx context.Context, logger *slog.Logger) error {
 			syscall.CloseOnExec(terminal)
 			first = os.NewFile(uintptr(terminal), "terminal")
 		}
-		turnAway()
+		leaveTerminal()
 	}
 	started := false
 	holder := serve.Holder{Logger: logger, Command: func(ctx context.Context) *exec.Cmd {
@@ -39,5 +39,5 @@ func supervise(ctx context.Context, logger *slog.Logger) error {
 			first = os.Stderr
 		}
 	}}
-	return asItEnded(holder.Run(ctx))
+	return withItsExitCode(holder.Run(ctx))
 }

@@ -185,7 +185,8 @@ func (f *traceFlags) traceIn(ctx context.Context, a *daemon.Access, work string)
 
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
-// addMount adds the events of the mount between begin and end, and returns the partitions that it has asked.
+// addMount adds the events of the mount between began and end. It returns the partitions to which the mount
+// sent requests.
 func (r *traceReport) addMount(began, end time.Time, got *trace.Recording) map[uint16]bool {
 	partitions := map[uint16]bool{}
 	for _, e := range got.Events {

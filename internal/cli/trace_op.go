@@ -79,7 +79,7 @@ func (o traceOp) prepare(dir, name string) error {
 	return os.WriteFile(filepath.Join(dir, name), traceContent, 0o644)
 }
 
-// try makes the operation without a record.
+// try executes the operation and records nothing.
 func (o traceOp) try(dir, name string) error {
 	if err := o.prepare(dir, name); err != nil {
 		return err
@@ -87,8 +87,8 @@ func (o traceOp) try(dir, name string) error {
 	return o.do(filepath.Join(dir, name))
 }
 
-// record makes the operation while the mount records it, and for the time after it. One thread makes it, by
-// which the mount knows the requests.
+// record executes the operation while the mount records its events, and goes on recording for the time after.
+// One thread executes it: the mount distinguishes its requests from others by the number of the thread.
 func (o traceOp) record(ctx context.Context, dir, name string, after time.Duration) (began time.Time, took time.Duration, _ *trace.Recording, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -199,10 +199,10 @@ func lstat(ctx context.Context, path string) (*syscall.Stat_t, error) {
 	})
 }
 
-// obtain is patiently for a call with a result. The result of an abandoned call is dropped.
+// obtain is interruptibly for a call with a result. After the end of ctx the result is dropped.
 func obtain[T any](ctx context.Context, call func() (T, error)) (result T, err error) {
 	got := make(chan T, 1)
-	err = patiently(ctx, func() error {
+	err = interruptibly(ctx, func() error {
 		value, err := call()
 		if err == nil {
 			got <- value

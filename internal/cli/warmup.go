@@ -92,7 +92,7 @@ func (w *warming) run(ctx context.Context, paths []string) error {
 		}
 	}
 	w.total.Store(total)
-	w.walk.errs = nil // told already
+	w.walk.errs = nil // err has them
 	g, reading := errgroup.WithContext(ctx)
 	g.SetLimit(walkers)
 	for _, path := range found {
@@ -110,7 +110,7 @@ func (w *warming) readBelow(ctx context.Context, g *errgroup.Group, root string)
 	if err != nil {
 		return explain(root, err)
 	}
-	return patiently(ctx, func() error {
+	return interruptibly(ctx, func() error {
 		return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 			switch {
 			case ctx.Err() != nil:
@@ -132,7 +132,7 @@ func (w *warming) readBelow(ctx context.Context, g *errgroup.Group, root string)
 
 // read reads a file. It returns an error only when ctx has ended.
 func (w *warming) read(ctx context.Context, path string) error {
-	err := patiently(ctx, func() error {
+	err := interruptibly(ctx, func() error {
 		f, err := os.Open(path)
 		if err != nil {
 			return err

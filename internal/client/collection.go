@@ -25,9 +25,9 @@ type Collection struct {
 	common
 }
 
-// DroppedBlocks returns the oldest blocks in a partition's queue that were dropped before a time, at most
-// meta.MaxIDs, in queue order, behind the place after (0 at the start). It also returns the usage of the
-// partition. The answer never becomes wrong: no file will ever need these blocks.
+// DroppedBlocks returns a page of the blocks in a partition's queue that were dropped before a time: at
+// most meta.MaxIDs, in the order of the queue, with places above after (0 at the start). It also returns
+// the usage of the partition. The answer never becomes wrong: no file will ever need these blocks.
 func (c *Collection) DroppedBlocks(ctx context.Context, partition uint16, after uint64, before time.Time) ([]meta.Dropped, meta.BlockUsage, error) {
 	if err := c.has(partition); err != nil {
 		return nil, meta.BlockUsage{}, err

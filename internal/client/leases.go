@@ -19,25 +19,25 @@ import (
 
 // Constants of the cache of names and attributes.
 const (
-	// watchLinger is the longest time that a replica waits with its answer. If a replica is silent for longer
-	// than that and some time for the network, the client stops to use cached names.
+	// watchLinger is the longest time that a replica waits for changes before it answers a request to watch.
 	watchLinger = time.Second
-	// watchStale is the age of the last answered request from which on cached names are not used. The age is
-	// twice watchLinger and a way through the network before the next answer arrives.
+	// When the last answered request was sent watchStale ago, cached names are not used any more. While a
+	// replica answers, this age is at most two times watchLinger, and the time of a message.
 	watchStale = 3 * watchLinger
 	// watchIdle is the time without a lookup after which the client stops to watch a partition.
 	watchIdle = 10 * time.Second
 	// watchPause is the pause between two requests, unless the stream lags: it bounds their rate.
 	watchPause = time.Millisecond
-	// watchAgain is the pause after a replica has failed, and watchLater that after one that cannot watch.
+	// watchAgain is the pause after a replica has failed; watchLater is the pause after a replica has
+	// answered that it does not know requests to watch.
 	watchAgain, watchLater = 200 * time.Millisecond, time.Minute
-	// catchUp is the longest time that a look waits for the stream if the client has seen more than the
-	// stream has reported. Then a replica is asked.
+	// catchUp is the longest time for which a lookup waits for the stream, if the client has seen more than
+	// the stream has reported. After that a replica is asked.
 	catchUp = 5 * time.Millisecond
 )
 
-// After this number of lookups of absent names in a directory, the client asks for all its names, up to this
-// number.
+// listings are the steps by which the cache gets all names of a directory: after a number of lookups of
+// absent names, the client asks for all names, if they are at most as many as the second number.
 var listings = []struct {
 	misses int
 	names  uint64
@@ -63,13 +63,13 @@ type held struct {
 	cache   *lease.Cache       // GUARDED_BY mu
 	runs    bool               // GUARDED_BY mu; the watcher
 	used    time.Time          // GUARDED_BY mu
-	hurry   bool               // GUARDED_BY mu; the next answer must not wait
-	instant bool               // GUARDED_BY mu; a request is under way whose answer must not wait
-	asked   time.Time          // GUARDED_BY mu; when the last request that was answered was sent
+	hurry   bool               // GUARDED_BY mu; the replica must answer the next request at once
+	instant bool               // GUARDED_BY mu; such a request is under way
+	asked   time.Time          // GUARDED_BY mu; the time at which the last answered request was sent
 	waiting context.CancelFunc // GUARDED_BY mu; ends the request that waits; nil: it does not wait
 	moved   chan struct{}      // GUARDED_BY mu; closed when the cache changes; nil: no waiters
 	near    bool               // GUARDED_BY mu; the replica that answered last is in the client's region
-	until   time.Time          // GUARDED_BY mu; the watcher goes on until then: others rely on it
+	until   time.Time          // GUARDED_BY mu; the watcher runs at least until then: callers of OnChange rely on it
 }
 
 func newLeases(cfg *Config) *leases {
@@ -185,9 +185,9 @@ func (h *held) use(l *leases) {
 	}
 }
 
-// poke ends the request that waits, if the stream lags or if directories or attributes were added. If the
-// stream lags, the watcher asks again at once, also if it is about to send a request that waits. The caller
-// holds mu.
+// poke makes the watcher send a new request if the stream lags, or if directories or attributes were added:
+// it ends the request that waits at the replica. If the stream lags, the replica must answer the new
+// request at once. The caller holds mu.
 func (h *held) poke(lags bool) {
 	if !lags && !h.cache.Grown() {
 		return
@@ -320,8 +320,8 @@ func (h *held) begin(life context.Context) (ask.Watching, bool) {
 	return h.cache.Watching(linger), true
 }
 
-// wait stores the function that ends the request that is sent now. It ends a request that was made before a
-// poke.
+// wait stores the function that ends the request that is sent now. If a poke has come since begin made the
+// request, wait ends it at once.
 func (h *held) wait(end context.CancelFunc, linger time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -21,7 +21,7 @@ const (
 // once through each open file and directory that it concerns, and once through the mount. The caller compares
 // the counts with those that it has reported.
 type losses struct {
-	report func(meta.Change) // of what is not as programs were told
+	report func(meta.Change) // reports an inode or name whose state differs from the answers that programs got
 
 	mu     sync.Mutex
 	known  LossState // GUARDED_BY mu
@@ -107,7 +107,8 @@ func (l *losses) last() []Loss {
 	return append([]Loss{}, l.recent...)
 }
 
-// state returns the counts for another process, with others that concern all inodes; nil: there was no loss.
+// state returns the counts for another process. It adds others, a number of losses that concern all inodes.
+// Nil: there was no loss.
 func (l *losses) state(others uint64) *LossState {
 	l.mu.Lock()
 	defer l.mu.Unlock()

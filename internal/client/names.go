@@ -123,7 +123,7 @@ func (n *Names) Version(dir posix.Ino) uint64 {
 // versionOf combines a partition and its vector entry in one number. The numbers of different partitions
 // differ, because a directory may move.
 func versionOf(partition uint16, seen ask.Seen) uint64 {
-	const spread = 0x9e3779b97f4a7c15 // so that two changes do not cancel out
+	const spread = 0x9e3779b97f4a7c15 // so that changes of the count and of the open places do not cancel out
 	return (seen.Count<<16 | uint64(partition)) ^ seen.LastOpen()*spread
 }
 

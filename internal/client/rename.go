@@ -70,7 +70,7 @@ func (r *renaming) from() Name { return Name{r.cmd.Ino, r.cmd.Name} }
 
 func (r *renaming) to() Name { return Name{r.cmd.NewParent, r.cmd.NewName} }
 
-// around is the client's knowledge of both names and of the rule of a rename.
+// around has both names of a rename, and the rule of the new directory, as far as the client knows them.
 type around struct {
 	source, target named
 	rule           meta.Rule // of the new directory
@@ -104,7 +104,7 @@ func (r *renaming) planByMemory(ctx context.Context) (plan, error) {
 		a.rule, r.guesses = into.rule, true
 	}
 	cmd := r.cmd
-	if cmd.Ino != cmd.NewParent { // the partitions of the two directories see the ways up if these lead through no others
+	if cmd.Ino != cmd.NewParent { // without further partitions, those of the two directories must have the whole ways up
 		if a.source.child.Mode.IsDir() {
 			cmd.Chain = []posix.Ino{cmd.NewParent}
 		}

@@ -90,7 +90,7 @@ func isPartySet(parties []uint16, coordinator uint16) bool {
 }
 
 // admit decides at the coordinator whether the session allows the update. A copy of an update that is
-// undecided, answered or abandoned is aborted; its calls get the answer of the first.
+// undecided, answered or abandoned is aborted. The calls for the copy get the answer to the update.
 func (c *Commands) admit(x *command, client *ask.Client, q *ask.Request) bool {
 	maps.Copy(x.received, c.earlyBallots.take(x.id))
 	c.requests.begin(x)
@@ -117,15 +117,15 @@ func (c *Commands) admit(x *command, client *ask.Client, q *ask.Request) bool {
 	return false
 }
 
-// judge applies wait-die to a command that has no vote yet. It reports whether the command has entered
-// another phase.
+// judge applies wait-die to a command without a vote: the command votes, waits or is refused. judge reports
+// whether the command has entered another phase.
 func (c *Commands) judge(x *command, command *meta.Command) bool {
-	if c.machine.Awaits(command) { // its inode is named by another partition, and on its way
+	if c.machine.Awaits(command) { // the post that makes its inode has not come yet
 		c.refuse(x)
 		return true
 	}
 	if c.cfg.Recall != nil && c.cfg.Recall(command, x.parties) {
-		c.refuse(x) // and proposed again, until the directories are returned
+		c.refuse(x) // it is proposed again until clients have returned the held directories
 		return true
 	}
 	conflicts := c.machine.Conflicts(x.number, command, x.parties)
@@ -156,8 +156,8 @@ func (c *Commands) judge(x *command, command *meta.Command) bool {
 	return true
 }
 
-// refuse ends a command here that must not wait, for example behind an older one. The coordinator makes the
-// asked replica propose it again.
+// refuse ends a command at this party because it must not wait for the objects that it needs. The coordinator
+// aborts the command, and the asked replica proposes it again.
 func (c *Commands) refuse(x *command) {
 	c.machine.Abort(x.number)
 	if x.coordinator == c.cfg.Partition {

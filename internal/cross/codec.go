@@ -61,7 +61,7 @@ type ballotKind uint8
 const (
 	noBallot ballotKind = iota // not voted yet
 	approval                   // a vote; the holds are taken, or the party refuses the command by itself
-	refusal                    // the command met an older one
+	refusal                    // the command is younger than one that it conflicts with
 )
 
 // ballot is the vote of a party as it travels.

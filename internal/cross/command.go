@@ -31,9 +31,9 @@ type phase uint8
 const (
 	waiting   phase = 1 + iota // for holds of younger commands
 	voted                      // to commit or to refuse; the needed objects are held
-	refused                    // it met the hold of an older command: the coordinator will abort it
-	committed                  // at the coordinator, until all parties have confirmed
-	aborted                    // likewise
+	refused                    // younger than a conflicting command: the coordinator will abort it
+	committed                  // at the coordinator, until all parties have confirmed the outcome
+	aborted                    // at the coordinator, until all parties have confirmed the outcome
 )
 
 // command is a command of several partitions at this party.
@@ -46,21 +46,21 @@ type command struct {
 	age         Age
 	update      session.Update
 	phase       phase
-	place       uint64   // of the vote
-	vote        []byte   // of this party: from voted on until it is decided
-	marked      bool     // the state of this party follows from its commit
-	votes       [][]byte // at the coordinator, committed: of all parties, in the order of parties
+	place       uint64   // of the vote in the own order
+	vote        []byte   // the ballot of this party, in the phases voted and refused
+	marked      bool     // the commit is in the past of this party's state
+	votes       [][]byte // in the phase committed: of all parties, in the order of parties
 
-	// Soft state, which messages bring back after a restart.
+	// Soft state: it is not stored, and messages restore it after a restart.
 	received  map[uint16]ballot   // at the coordinator: votes of the other parties
 	confirmed map[uint16]ask.Seen // at the coordinator: parties that have ordered the outcome
 	outcome   *outcome            // at another party: the decision of the coordinator, to be ordered
 	request   *request            // at the asked replica: the calls that wait for the answer
-	announced bool                // the others know of the vote or the outcome
-	attempt   uint8               // of the asked replica
+	announced bool                // the vote or the outcome was sent to the other parties
+	attempt   uint8               // number of the proposal by the asked replica, from 0 on
 	since     time.Duration       // when the phase began at this replica
-	retryAt   time.Duration
-	proposed  multicast.MessageID // of the entry that ends this phase
+	retryAt   time.Duration       // when this replica repeats its messages, or does the leader's work
+	proposed  multicast.MessageID // the newest proposal of an entry that ends this phase
 }
 
 // isUndecided reports whether the command waits for its decision or its outcome.

@@ -106,22 +106,21 @@ func (c *Commands) Step() {
 	c.pursuit.step(leads)
 	c.posting.step(leads)
 	c.requests.step()
-	c.reach.ask()
+	c.reach.ping()
 	c.gate.proposeSeal()
 }
 
-// Executed asks for a step if the executed entries have left posts.
+// Executed requests a step if the executed entries have made posts.
 func (c *Commands) Executed() {
 	if len(c.machine.Destinations()) > 0 {
 		c.timer.hurry()
 	}
 }
 
-// Settle updates the replica's entry for itself after the execution of an entry of the order. Before that the
-// replica's entry for itself lacks the commands that are undecided at its place. If the executed entry was
-// durable, the state is sealed.
-func (c *Commands) Settle() {
-	c.vector.settle()
+// EndEntry ends the execution of an entry that Advance has begun: it updates the vector's entry for this
+// partition with the commands that are undecided now. If the executed entry is durable, the state is sealed.
+func (c *Commands) EndEntry() {
+	c.vector.endEntry()
 	if c.gate.seal(c.Vector()) {
 		c.posting.seal()
 		c.timer.hurry()

@@ -1,14 +1,11 @@
 package cross
 
 import (
-	"encoding/binary"
 	"fmt"
-	"slices"
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -30,9 +27,9 @@ type Concluded struct {
 // no command and no position of a class, and their vectors stand in new histories: hash distinguishes the
 // histories of different restores. An error means that the states are no consistent cut, or are damaged.
 func Conclude(states []State, hash uint32) (done Concluded, err error) {
-	tables := make([]map[multicast.MessageID]*command, len(states))
+	tables := make([]*table, len(states))
 	for p := range states {
-		if tables[p], err = storedCommands(states[p].Keys); err != nil {
+		if tables[p], err = storedTable(states[p].Keys); err != nil {
 			return done, fmt.Errorf("partition %d: %w", p, err)
 		}
 	}
@@ -45,7 +42,7 @@ func Conclude(states []State, hash uint32) (done Concluded, err error) {
 		seen[p] = v.Of(uint16(p))
 	}
 	for p := range states {
-		for _, x := range inOrder(tables[p]) {
+		for _, x := range tables[p].all() {
 			if err := states[p].conclude(x, uint16(p), tables, seen[p].Count, &done); err != nil {
 				return done, fmt.Errorf("partition %d: %w", p, err)
 			}
@@ -62,13 +59,13 @@ func Conclude(states []State, hash uint32) (done Concluded, err error) {
 }
 
 // conclude ends a command at one party.
-func (s *State) conclude(x *command, partition uint16, tables []map[multicast.MessageID]*command, count uint64, done *Concluded) error {
+func (s *State) conclude(x *command, partition uint16, tables []*table, count uint64, done *Concluded) error {
 	if !x.isUndecided() {
 		return nil
 	}
 	var decided *command
 	if int(x.coordinator) < len(tables) && x.coordinator != partition {
-		decided = tables[x.coordinator][x.id]
+		decided = tables[x.coordinator].find(x.id)
 	}
 	if decided == nil || decided.phase != committed {
 		s.Machine.Abort(x.number)
@@ -117,32 +114,8 @@ func Contradictions(keys []meta.Keys) (found []string, err error) {
 	return found, nil
 }
 
-func storedCommands(keys meta.Keys) (map[multicast.MessageID]*command, error) {
-	all := map[multicast.MessageID]*command{}
-	for k, v := range keys.Scan([]byte{commandPrefix}, []byte{commandPrefix + 1}) {
-		if len(k) != 9 {
-			return nil, fmt.Errorf("stored command of several partitions %x: %w", k, varint.ErrMalformed)
-		}
-		x, err := readCommand(binary.BigEndian.Uint64(k[1:]), v)
-		if err != nil {
-			return nil, err
-		}
-		all[x.id] = x
-	}
-	return all, nil
-}
-
-// inOrder lists commands by their numbers.
-func inOrder(table map[multicast.MessageID]*command) []*command {
-	all := make([]*command, 0, len(table))
-	for _, x := range table {
-		all = append(all, x)
-	}
-	slices.SortFunc(all, func(a, b *command) int {
-		if a.number < b.number {
-			return -1
-		}
-		return 1
-	})
-	return all
+// storedTable returns the commands that keys hold.
+func storedTable(keys meta.Keys) (*table, error) {
+	t := &table{keys: keys, timer: &timer{}, byID: map[multicast.MessageID]*command{}}
+	return t, t.load()
 }

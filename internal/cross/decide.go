@@ -80,7 +80,7 @@ func (c *Commands) decide(d *decision) {
 	if x == nil || x.phase != voted || x.coordinator != c.cfg.Partition || len(d.ballots) != len(x.parties) {
 		return // decided before
 	}
-	// Its session has ended, or its client has given it up: it must not happen any more.
+	// The session has ended, or the update was abandoned: the command must not be executed any more.
 	if !c.sessions.IsOpen(x.update) {
 		c.drop(x)
 		c.requests.answer(x, ask.UnknownSession, nil)
@@ -115,8 +115,9 @@ func (c *Commands) decide(d *decision) {
 	c.reconsider()
 }
 
-// abort executes ABORT for a command that is to be proposed again. A command that is not relayed yet is
-// aborted by its relay: another party may hold objects for it, and must not wait for that.
+// abort executes ABORT; the asked replica proposes the command again. A command that is not relayed yet gets
+// a tombstone, so that its relay aborts it: another party may hold objects for it, and need not wait for the
+// relay.
 func (c *Commands) abort(n *name) {
 	x := c.table.find(n.id)
 	switch {
@@ -171,8 +172,8 @@ func (c *Commands) forget(f *forgotten) {
 	c.table.remove(x)
 }
 
-// abandon executes ABANDON (X5): an update without an answer gets ETIMEDOUT. Its command is aborted in any
-// case, and its calls end.
+// abandon executes ABANDON (X5): an update without an answer gets ETIMEDOUT as its answer. An undecided
+// command of the update is aborted. All calls for the update are answered.
 func (c *Commands) abandon(n session.Name) {
 	u := session.Update{Session: n.Session, Seq: n.Seq}
 	v := session.Verdict{Outcome: ask.UnknownSession}

@@ -5,14 +5,20 @@
 //
 // # Terms
 //
-// The parties of a command are the partitions that it touches. The coordinator is the party that the client
-// asked. Each command is named by the id of the multicast message that carried it. The class of a command is
-// its set of parties. A place is the number of an entry in a partition's own order.
+// A command is an update of several partitions, which are its parties. The coordinator is the party to which
+// the client sent the update, and the asked replica is the replica of the coordinator that received it. Each
+// command is named by the id of the multicast message that carries it. The class of a command is its set of
+// parties.
+//
+// A partition's own order is the order of its entries; its state changes only there. A place is the number of
+// an entry in an own order. The order between partitions is the atomic multicast to several partitions: it
+// carries the commands, and changes no state. A command holds the names and inodes of a party that it reads
+// and writes, from its vote to its outcome: other commands and updates cannot change them meanwhile.
 //
 // # The protocol
 //
 // The asked replica multicasts the command to its parties in the order between partitions. Every party relays
-// the deliveries into its own order. State changes only there:
+// the deliveries into its own order: it proposes an entry RELAY for each. The kinds of entries are:
 //
 //	entry    ordered at        effect
 //	RELAY    the coordinator   BEGIN: admit the update of the session, take holds, vote
@@ -21,7 +27,7 @@
 //	ABORT    the coordinator   a party refused to wait, or a vote did not come in time: release the holds
 //	OUTCOME  another party     execute or drop the command, release the holds, forget the command, confirm
 //	FORGET   the coordinator   all parties confirmed: forget the command
-//	ABANDON  the coordinator   the client's patience is over: the update is answered with ETIMEDOUT, for ever
+//	ABANDON  the coordinator   the time of the call is over: the update is answered with ETIMEDOUT, for ever
 //	SEAL     any party         none; messages that wait for a quorum's disks leave after it
 //
 // Votes, outcomes and confirmations are messages between replicas. The leader of a party sends them; another
@@ -30,10 +36,12 @@
 //
 // # Order of relays
 //
-// Commands of one class are relayed in the order of their delivery: a relay names the one before it, and has
-// no effect behind another one. Classes are independent, so a command that is not delivered because a party
-// is cut off delays only commands with the same parties. The position of a class is stored. It makes
-// duplicates of a command harmless, and a party that has forgotten a command knows from it that the command
+// Commands of one class are relayed in the order of their delivery. A relay names its predecessor in the
+// class, and has no effect if another relay of the class was executed last. Classes are independent: a
+// command that is not delivered because a party is cut off delays only commands with the same parties.
+//
+// Each partition stores the position of each class, which is that of the last executed relay. A copy of an
+// executed relay has no effect. A command at or below the position that the partition does not list any more
 // has ended.
 //
 // # Wait-die
@@ -41,11 +49,11 @@
 // A command meets a conflict if another undecided command of the party holds an object that the command
 // needs. The age of a command is the time of its first proposal, with the message id as tie break.
 //
-//  1. An older command waits for a younger holder. It is ordered as waiting, holds nothing, and its class
-//     goes on.
-//  2. A younger command is refused. The coordinator aborts it, and the asked replica proposes it again with
-//     its first age.
-//  3. A waiting command that meets an older holder later is refused like in 2.
+//  1. A command that is older than all holders waits for them. It is ordered as waiting and holds nothing.
+//     Later commands of its class are relayed meanwhile.
+//  2. A command that is younger than a holder, or than a command that waits for the same objects, is
+//     refused. The coordinator aborts it, and the asked replica proposes it again with its first age.
+//  3. A waiting command is refused, too, if an older command becomes a holder.
 //
 // So commands wait only for younger ones, at all parties: no cycle of waits exists. The oldest command is
 // never refused.
@@ -55,11 +63,13 @@
 // The coordinator presumes abort: until DECIDE is ordered it may abort at any time. It does so when a vote is
 // missing for VotePatience. Nothing releases a yes-vote but the outcome: the coordinator may have committed.
 //
-// When the time of a call is over, the asked replica orders ABANDON. It records ETIMEDOUT as the answer to
-// the update and aborts the command if it is undecided. Sessions remember answers, so every copy of the
-// command that is relayed later is refused: an update that was answered with ETIMEDOUT is never executed. A
-// party that waits for the outcome of a command that the coordinator has not relayed asks for it; the
-// coordinator then orders ABANDON, and answers that the command is aborted.
+// When the time limit of a call is over, the asked replica orders ABANDON. It records ETIMEDOUT as the answer
+// to the update and aborts the command if it is undecided. Sessions store answers, so every copy of the
+// command that is relayed later is refused: an update that was answered with ETIMEDOUT is never executed.
+//
+// A party may have relayed a command that its coordinator has not relayed. The party holds objects for it, so
+// it asks the coordinator for the outcome. The coordinator then orders ABORT, which stores a tombstone: the
+// command is aborted when it is relayed there. The party gets the outcome "aborted" at once.
 //
 // # Why updates are sequentially consistent
 //
@@ -78,7 +88,10 @@
 //
 // # Why reads are causal
 //
-// A vector has, for each partition q, the seen part of q (ask.Seen): a count, and open places.
+// A vector states, for each partition q, the entries of q that a state or a client has seen (ask.Seen): their
+// count, and open places. An open place is the place of q's vote on a command that is known to be committed,
+// and that q may not have executed. A marked command of a partition is an undecided one whose commit is in
+// the past of the partition's state.
 //
 //  1. Invariant V: if the commit of a command is in the past of a state or of a client, then for each other
 //     party q its vector counts q's vote place, and either holds the place open or counts q's outcome. DECIDE

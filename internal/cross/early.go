@@ -2,8 +2,8 @@ package cross
 
 import "github.com/globalfs/globalfs/pkg/multicast"
 
-// earlyBallots are votes that arrive before the command is relayed here. Beyond the bounds all are dropped:
-// the coordinator asks for them.
+// earlyBallots are the votes that arrive before the command is relayed here. When they exceed the bounds, all
+// are dropped: the coordinator asks for missing votes later.
 type earlyBallots struct {
 	byID  map[multicast.MessageID]map[uint16]ballot
 	bytes int

@@ -106,7 +106,7 @@ func (n *node) run() error {
 func (n *node) execute(e *order.Entry) error {
 	n.Advance(e.Time)
 	err := n.Execute(e)
-	n.Settle()
+	n.EndEntry()
 	n.answered = append(n.answered, n.Answers()...)
 	return err
 }

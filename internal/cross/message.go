@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Replicas of different partitions send each other messages. A message is a hint that stored state backs: it
-// can be lost, repeated and delayed. Malformed messages are dropped.
+// Replicas of different partitions send each other messages. Messages can be lost, repeated and delayed: each
+// one can be made again from stored state. Malformed messages are dropped.
 
 type messageKind uint8
 
@@ -25,8 +25,8 @@ const (
 	messageReceipt // posts are executed
 )
 
-// name names a command in a message, so that a receiver that does not know the command can tell whether it
-// has ended.
+// name identifies a command in a message. From the position and the parties, a receiver that does not list
+// the command knows whether it has ended.
 type name struct {
 	id      multicast.MessageID
 	at      multicast.Position

@@ -7,14 +7,19 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// objects are the names and inodes of the updates that stand before others at the asked replica. The updates
-// of one client for an object go one after the other, the oldest first: at the same time, all but one would
-// be refused. An update that was aborted before stands before the updates of all clients: newer ones could
-// always come first while it pauses. No other update of a client stands before those of another client: it
-// may be refused for lack of permission, or wait for ever.
+// objects are the names and inodes of earlier updates at the asked replica. A later update for one of them
+// waits if one of these rules says so:
+//
+//  1. The updates of one client for an object are proposed one after the other, the oldest first. If they
+//     were proposed together, all but one would be refused.
+//  2. An update that was aborted before comes before the updates of all clients for its objects. Otherwise
+//     newer ones could always come first while it pauses.
+//
+// No other update of a client delays those of another client: the first client may lack the permission for
+// its update, or its update may wait for ever.
 type objects struct {
-	aborted map[object]bool
-	own     map[ownObject]bool
+	aborted map[object]bool    // of rule 2
+	own     map[ownObject]bool // of rule 1
 }
 
 type ownObject struct {
@@ -35,8 +40,8 @@ func objectsOf(m *meta.Command) [4]object {
 	return [4]object{{m.Ino, m.Name}, {m.NewParent, m.NewName}, {m.Child, ""}, {m.NewChild, ""}}
 }
 
-// add adds the objects of an update, which stands before later ones. known means that its session is open.
-func (o objects) add(r *request, known bool) {
+// add adds the objects of an update, for the updates after it. Rule 2 is for updates with an open session.
+func (o objects) add(r *request, sessionOpen bool) {
 	if len(r.tokens) == 0 {
 		return
 	}
@@ -45,16 +50,16 @@ func (o objects) add(r *request, known bool) {
 			continue
 		}
 		o.own[ownObject{r.name.Client, x}] = true
-		if known && r.age != (Age{}) && r.silent == 0 {
+		if sessionOpen && r.age != (Age{}) && r.unreachableSince == 0 {
 			o.aborted[x] = true
 		}
 	}
 }
 
-// stand reports whether an update for the same objects stands before an update.
-func (o objects) stand(before *request) bool {
-	all := objectsOf(&before.command)
+// delay reports whether an update must wait for an earlier one of its objects.
+func (o objects) delay(r *request) bool {
+	all := objectsOf(&r.command)
 	return slices.ContainsFunc(all[:], func(x object) bool {
-		return o.aborted[x] || o.own[ownObject{before.name.Client, x}]
+		return o.aborted[x] || o.own[ownObject{r.name.Client, x}]
 	})
 }

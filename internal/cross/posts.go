@@ -9,12 +9,13 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A post is an effect in another partition that needs no vote, such as the inode of a name that was made here
-// (package meta). Posts go from log to log: the posts to one partition are numbered, and stay in the outbox
-// until that partition has confirmed them. The receiver orders them, and skips those that it has executed. A
-// post carries the sender's vector, so that the effect comes after all that the sender had seen. The entry
-// that makes a post is not durable, so that an update which leaves one is as fast as any: the post waits for
-// the next durable entry, if need be for an EntrySeal.
+// A post is a command for another partition that needs no vote, such as to make the inode of a name that was
+// made here (package meta). The posts to one partition are numbered, and stay in the outbox, which is part of
+// the state, until that partition has confirmed them. The receiver orders them, and skips those that it has
+// executed. A post carries the sender's vector, so that its effect comes after all that the sender has seen.
+//
+// The entry that makes a post is not durable: an update with a post is as fast as one without. The post
+// leaves after the next durable entry. If there is none, the partition orders an EntrySeal (D3).
 
 // maxPosts bounds the posts of one message.
 const maxPosts = 64
@@ -89,7 +90,7 @@ func (p *posting) offer(to uint16, x *channel, out []meta.Post, all bool) {
 	for !all && len(out) > 0 && out[0].Number <= x.upTo {
 		out = out[1:]
 	}
-	if len(out) > 0 && (!all || p.reach.orAsk([]uint16{to})) {
+	if len(out) > 0 && (!all || p.reach.pingSilent([]uint16{to})) {
 		x.upTo = p.send(to, out)
 	}
 }

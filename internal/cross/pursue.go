@@ -13,7 +13,8 @@ const maxSent = 4 << 20
 // maxForget bounds the commands that one FORGET names.
 const maxForget = 256
 
-// finished is a command with an outcome ordered here, which is to be confirmed to the coordinator.
+// finished is a command of another coordinator with an outcome that was ordered here. The coordinator waits
+// for the confirmation.
 type finished struct {
 	id          multicast.MessageID
 	coordinator uint16
@@ -39,7 +40,8 @@ type pursuit struct {
 	abort proposedAbort // the newest
 }
 
-// proposedAbort is a proposal of an ABORT that is to give a command a tombstone.
+// proposedAbort is the proposal of an ABORT for a command that is not relayed here: the entry stores a
+// tombstone.
 type proposedAbort struct {
 	command, entry multicast.MessageID
 }
@@ -78,7 +80,8 @@ func (s *pursuit) step(leads bool) {
 	s.confirm(leads)
 }
 
-// pursueDecision works at the coordinator of an undecided command.
+// pursueDecision runs at the coordinator of an undecided command. It proposes DECIDE when it has all votes,
+// and ABORT after a refusal or when a vote does not come in time. Until then it asks for the missing votes.
 func (s *pursuit) pursueDecision(x *command, due bool) {
 	if s.orders.Pending(x.proposed) {
 		return
@@ -125,8 +128,8 @@ func (s *pursuit) ballots(x *command) (missing []uint16, refused bool) {
 	return missing, refused
 }
 
-// pursueConfirmations works at the coordinator of a decided command. It reports whether all parties have
-// confirmed, and the command is to be forgotten.
+// pursueConfirmations runs at the coordinator of a decided command. It sends the outcome to the parties that
+// have not confirmed it, and reports whether all have: then the command can be forgotten.
 func (s *pursuit) pursueConfirmations(x *command, due bool) bool {
 	var missing []uint16
 	for _, p := range x.parties {
@@ -141,7 +144,7 @@ func (s *pursuit) pursueConfirmations(x *command, due bool) bool {
 		return false
 	}
 	for _, p := range missing {
-		if !x.announced || due && s.reach.orAsk([]uint16{p}) {
+		if !x.announced || due && s.reach.pingSilent([]uint16{p}) {
 			s.sendOutcome(x, s.orders.Members(p))
 		}
 	}
@@ -164,7 +167,8 @@ func (s *pursuit) proposeForget(all []*command) {
 	}
 }
 
-// pursueOutcome works at another party: it announces the ballot, and orders the outcome.
+// pursueOutcome runs at a party that does not coordinate the command. It sends the vote, asks for the outcome
+// when none comes in time, and orders the outcome.
 func (s *pursuit) pursueOutcome(x *command, due bool) {
 	switch {
 	case s.orders.Pending(x.proposed):

@@ -22,10 +22,11 @@ type request struct {
 	tokens   []uint64      // of all calls for the update with waiting clients
 	age      Age           // zero until the first proposal
 	attempt  uint8         // proposals so far
-	since    time.Duration // when it came
-	silent   time.Duration // the time since its parties are out of reach; 0: they are in reach
-	notUntil time.Duration // a pause after it was aborted
+	since    time.Duration // the time of its arrival
+	notUntil time.Duration // the end of the pause after an abort
 	deadline time.Duration // of the call; 0: none
+	// unreachableSince is the time from which on a party has been out of reach; 0: all are in reach.
+	unreachableSince time.Duration
 	// abandoning is the entry that ends the update because its time is over.
 	abandoning multicast.MessageID
 }

@@ -8,28 +8,29 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// An update of several partitions is proposed only when a quorum of each party is in reach: the order between
-// partitions cannot take a message back, and messages with the same parties wait behind it. So in a network
-// cut most such updates wait at the asked replica, and leave nothing behind when their calls end.
+// An update of several partitions is proposed only when a quorum of each party is in reach: a message cannot
+// be withdrawn from the order between partitions, and later messages with the same parties wait until it is
+// delivered. So when the network is cut, most such updates wait at the asked replica. When their calls end,
+// nothing is left of them.
 
 const (
-	inReach   = 2 * time.Second // since a process was last received from
-	pingAgain = 300 * time.Millisecond
-	// pongWithin is the time within which a process answers that was silent. Until then it counts as in
-	// reach, so that the first update after a pause need not wait.
+	inReach   = 2 * time.Second        // a process is in reach for this time after its last message
+	pingAgain = 300 * time.Millisecond // between two pings of a process
+	// pongWithin is the time limit for the answer to the first ping after a silence. Until then the process
+	// counts as in reach, so that the first update after a pause need not wait.
 	pongWithin = time.Second
 )
 
-// reach knows the processes with which this replica can exchange messages.
+// reach decides which processes this replica can exchange messages with.
 type reach struct {
 	self   multicast.ProcessID
 	orders *order.Orders
 	timer  *timer
 
-	lastReceived map[multicast.ProcessID]time.Duration // when each process was last received from
-	pingedSince  map[multicast.ProcessID]time.Duration // when each was first pinged since then
-	toPing       []uint16                              // partitions of updates, to be pinged
-	pingAt       time.Duration
+	lastReceived map[multicast.ProcessID]time.Duration // the time of the last message of each process
+	pingedSince  map[multicast.ProcessID]time.Duration // the time of the first ping after that message
+	toPing       []uint16                              // partitions with silent replicas, to be pinged in this step
+	pingAt       time.Duration                         // the earliest time of the next pings
 }
 
 // Received records that a process is alive and in reach.
@@ -38,13 +39,12 @@ func (r *reach) Received(p multicast.ProcessID) {
 	delete(r.pingedSince, p)
 }
 
-// isReachable reports whether a quorum of each partition is in reach: a process was received from lately, was
-// not pinged since, or may still answer a ping.
+// isReachable reports whether a quorum of each partition is in reach.
 func (r *reach) isReachable(partitions []uint16) bool {
 	for _, p := range partitions {
 		count, members := 0, r.orders.Members(p)
 		for _, member := range members {
-			if member == r.self || r.mayAnswer(member) {
+			if member == r.self || r.isInReach(member) {
 				count++
 			}
 		}
@@ -55,23 +55,25 @@ func (r *reach) isReachable(partitions []uint16) bool {
 	return true
 }
 
-// isHeard reports whether a process was received from lately.
-func (r *reach) isHeard(p multicast.ProcessID) bool {
+// isSilent reports whether no message of a process has come in the last inReach.
+func (r *reach) isSilent(p multicast.ProcessID) bool {
 	at, ok := r.lastReceived[p]
-	return ok && r.timer.time()-at < inReach
+	return !ok || r.timer.time()-at >= inReach
 }
 
-// mayAnswer reports whether a process was received from lately, or has time left to answer a ping.
-func (r *reach) mayAnswer(p multicast.ProcessID) bool {
-	at, asked := r.pingedSince[p]
-	return r.isHeard(p) || !asked || r.timer.time()-at < pongWithin
+// isInReach reports whether a process is not silent, was not pinged since its last message, or has time left
+// to answer the ping.
+func (r *reach) isInReach(p multicast.ProcessID) bool {
+	at, pinged := r.pingedSince[p]
+	return !r.isSilent(p) || !pinged || r.timer.time()-at < pongWithin
 }
 
-// orAsk reports whether a quorum of each partition is in reach. It makes ask ping silent processes.
-func (r *reach) orAsk(partitions []uint16) bool {
+// pingSilent reports whether a quorum of each partition is in reach. The silent replicas of the partitions
+// are pinged at the end of the step.
+func (r *reach) pingSilent(partitions []uint16) bool {
 	for _, p := range partitions {
 		for _, member := range r.orders.Members(p) {
-			if member != r.self && !r.isHeard(member) {
+			if member != r.self && r.isSilent(member) {
 				r.toPing = append(r.toPing, p)
 				break
 			}
@@ -80,8 +82,8 @@ func (r *reach) orAsk(partitions []uint16) bool {
 	return r.isReachable(partitions)
 }
 
-// ask pings the silent replicas of the partitions that updates wait for.
-func (r *reach) ask() {
+// ping pings the silent replicas that pingSilent has found in this step.
+func (r *reach) ping() {
 	if len(r.toPing) == 0 {
 		return
 	}
@@ -90,10 +92,10 @@ func (r *reach) ask() {
 		slices.Sort(r.toPing)
 		for _, p := range slices.Compact(r.toPing) {
 			for _, member := range r.orders.Members(p) {
-				if member == r.self || r.isHeard(member) {
+				if member == r.self || !r.isSilent(member) {
 					continue
 				}
-				if _, asked := r.pingedSince[member]; !asked {
+				if _, pinged := r.pingedSince[member]; !pinged {
 					r.pingedSince[member] = now
 				}
 				r.orders.Send(member, []byte{byte(messagePing)})

@@ -51,7 +51,7 @@ func (s *pursuit) isParty(n *name) bool {
 	return n.from != s.partition && slices.Contains(n.parties, n.from) && slices.Contains(n.parties, s.partition)
 }
 
-// receiveVote takes the ballot of a party, at the coordinator.
+// receiveVote takes, at the coordinator, the ballot of a party or its question for the outcome (asks).
 func (s *pursuit) receiveVote(from multicast.ProcessID, n *name, asks bool, b ballot) {
 	x := s.table.find(n.id)
 	switch {
@@ -60,12 +60,13 @@ func (s *pursuit) receiveVote(from multicast.ProcessID, n *name, asks bool, b ba
 			x.received[n.from] = b.clone()
 			s.timer.hurry()
 		}
-	case x != nil:
+	case x != nil: // decided
 		s.sendOutcome(x, []multicast.ProcessID{from})
-	case s.relays.hasEnded(n):
+	case s.relays.hasEnded(n): // all parties have confirmed: the message is a late copy
+	// The other cases are of a command that is not relayed here.
 	case asks && (s.tombstones.has(n.id) && s.gate.isSealed() || s.sessions.IsSettled(n.update) && s.gate.isUpToDate(s.vector.Count())):
 		s.orders.Send(from, outcomeMessage(n.answer(s.partition), &outcome{id: n.id, vector: s.gate.sealed()}))
-	case asks && s.tombstones.has(n.id):
+	case asks && s.tombstones.has(n.id): // answered when the tombstone is sealed, which isSealed has requested
 	case asks && s.orders.Leads() && !s.relays.isQueued(n) && !s.isAborting(n.id):
 		s.abort = proposedAbort{command: n.id, entry: s.gate.propose(EntryAbort, appendName(nil, *n))}
 	case b.kind != noBallot:

@@ -13,8 +13,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// relays are the deliveries of the order between partitions that are to be relayed, by class, and the
-// positions up to which they are.
+// relays are the deliveries of the order between partitions that are not in the own order yet, and the
+// position of each class: that of the last delivery of the class whose relay was executed.
 type relays struct {
 	keys   meta.Keys
 	orders *order.Orders
@@ -23,7 +23,7 @@ type relays struct {
 
 	number   uint64             // of the newest command: replicated state
 	executed multicast.Progress // of each class, relayed and executed: replicated state
-	moved    bool               // since the last call of save: a position of a class
+	moved    bool               // number or executed have changed since the last call of save
 	queues   []*relayQueue      // by class
 }
 
@@ -150,8 +150,8 @@ func (r *relays) propose(leads bool) {
 	}
 }
 
-// advance moves the class of a relay on, in an entry of the own order. It reports whether the relay follows
-// the last one of its class: the others have no effect (X2).
+// advance moves the position of a class to a relay that is being executed. It returns false if the relay does
+// not follow the last one of its class: then it has no effect (X2).
 func (r *relays) advance(d *relay) bool {
 	class := r.orders.Class(d.parties, d.at.ID)
 	if last := r.executed.Of(class); d.previous != last || d.at.Compare(last) <= 0 {
@@ -167,7 +167,7 @@ func (r *relays) advance(d *relay) bool {
 	return true
 }
 
-// hasEnded reports whether a command that is not listed here was relayed, and so has ended.
+// hasEnded reports whether a command was relayed. One that the table does not list any more has ended.
 func (r *relays) hasEnded(n *name) bool {
 	return n.at.Compare(r.executed.Of(r.orders.Class(n.parties, n.id))) <= 0
 }

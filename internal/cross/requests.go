@@ -68,13 +68,13 @@ func (s *requests) Submit(call turn.Call, q ask.Request, command meta.Command) {
 	s.timer.hurry()
 }
 
-// undecidedParts is the number of parts of the room for updates, of which a bound client gets one, for
-// waiting and undecided updates together. An undecided command holds names and inodes in all its partitions,
-// and others wait for these.
+// undecidedParts divides maxPending into the shares of bound clients: a share is for waiting and undecided
+// updates together. An undecided command holds names and inodes in all its partitions, and others wait for
+// these.
 const undecidedParts = 128
 
-// hasItsShare reports whether a bound client has its maximal number of updates here. Other replicas of the
-// partition count the updates that they were asked for.
+// hasItsShare reports whether a bound client has its maximal number of updates here. Each replica counts only
+// the updates that it received itself.
 func (s *requests) hasItsShare(client *ask.Client) bool {
 	if client.Bounds() == nil {
 		return false
@@ -91,10 +91,10 @@ func (s *requests) hasItsShare(client *ask.Client) bool {
 // Withdraw removes calls that their clients have given up. An update without calls is not proposed, and not
 // proposed again.
 func (s *requests) Withdraw(tokens []uint64) {
-	gone := func(token uint64) bool { return slices.Contains(tokens, token) }
+	withdrawn := func(token uint64) bool { return slices.Contains(tokens, token) }
 	toPropose := s.queue.toPropose()
 	for _, r := range slices.Concat(toPropose, s.inFlight()) {
-		r.tokens = slices.DeleteFunc(r.tokens, gone)
+		r.tokens = slices.DeleteFunc(r.tokens, withdrawn)
 	}
 	for _, r := range toPropose {
 		if len(r.tokens) == 0 {
@@ -133,9 +133,9 @@ func (s *requests) step() {
 	if len(flying)+len(toPropose) == 0 {
 		return
 	}
-	ahead := newObjects()
+	earlier := newObjects()
 	for _, r := range flying {
-		ahead.add(r, s.sessions.Has(r.query.Session, r.call.From))
+		earlier.add(r, s.sessions.Has(r.query.Session, r.call.From))
 		if r.isOver(s.timer.time()) {
 			s.proposeAbandon(r)
 		} else if r.deadline != 0 {
@@ -148,14 +148,14 @@ func (s *requests) step() {
 			s.end(r, v.Outcome, v.Answer)
 			continue
 		}
-		s.admit(r, ahead.stand(r))
-		ahead.add(r, s.sessions.Has(r.query.Session, r.call.From))
+		s.admit(r, earlier.delay(r))
+		earlier.add(r, s.sessions.Has(r.query.Session, r.call.From))
 	}
 }
 
-// admit proposes an update, or notes the time of its next try. behind means that an older update for the same
-// objects is at this replica.
-func (s *requests) admit(r *request, behind bool) {
+// admit proposes an update, or sets the time of its next try. An update is delayed if an earlier one of its
+// objects comes first.
+func (s *requests) admit(r *request, delayed bool) {
 	own, now := r.query.Reader(s.partition), s.timer.time()
 	switch {
 	case r.isOver(now):
@@ -163,11 +163,12 @@ func (s *requests) admit(r *request, behind bool) {
 	case now < r.notUntil:
 		s.timer.wakeBy(r.notUntil)
 	case own.LastOpen() > s.vector.Count() && now-r.since < ask.DoubtAfter:
+		// The client has seen the commit of a command whose vote this replica has not executed yet.
 		s.timer.wakeBy(r.since + ask.DoubtAfter)
-	case !s.reach.orAsk(r.query.Dest):
+	case !s.reach.pingSilent(r.query.Dest):
 		s.awaitReach(r)
-	case behind || s.table.Awaits(own, &r.command) || s.yields(r):
-		r.silent = 0
+	case delayed || s.table.Awaits(own, &r.command) || s.yields(r):
+		r.unreachableSince = 0
 		s.timer.wakeBy(now + repeatAfter)
 	default:
 		s.propose(r)
@@ -177,16 +178,17 @@ func (s *requests) admit(r *request, behind bool) {
 // awaitReach lets an update wait for parties that are out of reach, for a while.
 func (s *requests) awaitReach(r *request) {
 	switch now := s.timer.time(); {
-	case r.silent == 0:
-		r.silent = max(now, 1)
-	case now-r.silent > reachPatience:
+	case r.unreachableSince == 0:
+		r.unreachableSince = max(now, 1)
+	case now-r.unreachableSince > reachPatience:
 		s.end(r, ask.Overloaded, nil)
 	}
 }
 
 // yields reports whether an update is not proposed now because a command holds its objects here. An update
-// that is older than the holders does not yield: it waits for them in the order, and is the next. Otherwise
-// new updates could always come first. An update without an age gets one when it has yielded for a while.
+// that is older than all holders does not yield: it waits for them in the order, and is executed next.
+// Otherwise new updates could always come first. An update without an age is proposed after it has yielded
+// for repeatAfter, and gets its age by that.
 func (s *requests) yields(r *request) bool {
 	holders := s.machine.Conflicts(0, &r.command, r.query.Dest).Holders
 	if len(holders) == 0 || r.age == (Age{}) && s.timer.time()-r.since >= repeatAfter {
@@ -199,7 +201,7 @@ func (s *requests) yields(r *request) bool {
 func (s *requests) propose(r *request) {
 	p := proposal{coordinator: s.partition, age: r.age, attempt: r.attempt, client: r.call.From, request: r.call.Data}
 	s.queue.propose(r, s.orders.Multicast(r.query.Dest, order.Entry{Kind: EntryCommand, Body: p.encode()}))
-	r.silent = 0
+	r.unreachableSince = 0
 	if r.deadline != 0 {
 		s.timer.wakeBy(r.deadline)
 	}

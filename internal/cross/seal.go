@@ -6,8 +6,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// gate enforces the rules of durability. It proposes the entries of this package, durable or not (D1), and
-// has the vector that may be sent to other partitions, which is that of the newest durable entry (D2, D3).
+// gate enforces the rules of durability. It proposes the entries of this package, durable or not (D1). It has
+// the only vector that may be sent to other partitions: that of the newest durable entry (D2, D3).
 // Its state is not stored: after a restart nothing is sealed until the next durable entry is executed.
 type gate struct {
 	partition uint16
@@ -50,7 +50,7 @@ func (g *gate) isSealed() bool {
 	return g.vector != nil
 }
 
-// isUpToDate reports whether all of the present state may leave: a number of entries of the own order.
+// isUpToDate reports whether the whole state is sealed. count is the number of entries that it holds.
 func (g *gate) isUpToDate(count uint64) bool {
 	return g.vector != nil && g.vector.Of(g.partition).Count == count
 }
@@ -58,8 +58,9 @@ func (g *gate) isUpToDate(count uint64) bool {
 // want asks for a newer sealed vector.
 func (g *gate) want() { g.vectorNeeded = true }
 
-// proposeSeal proposes a durable entry if a message waits for one. A durable entry of this replica that is
-// not delivered yet is enough: the entries that the message follows from are executed, and so before it.
+// proposeSeal proposes a durable entry if a message waits for one. If a durable entry of this replica is not
+// delivered yet, no other one is needed: the state of the message is executed already, so it precedes that
+// entry in the order.
 func (g *gate) proposeSeal() {
 	if g.vectorNeeded && !g.orders.Pending(g.proposed) {
 		g.propose(EntrySeal, nil)

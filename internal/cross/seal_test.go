@@ -67,7 +67,7 @@ func TestAnOutcomeCarriesTheSealedVector(t *testing.T) {
 	at := n.gate.sealed().Of(0).Count
 	require.Equal(t, n.Count(), at)
 	n.Advance(1) // an update of this partition
-	n.Settle()
+	n.EndEntry()
 	n.pursuit.sendOutcome(n.list[0], []multicast.ProcessID{2})
 	n.step()
 	found := false

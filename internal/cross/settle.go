@@ -32,7 +32,7 @@ import (
 // wrong outcome. It is reported (Ended.Lacking), and package meta reconciles the trees. For the same reason
 // an abort by a short coordinator counts as unknown if a party has concluded the command.
 //
-// Claim: if a party has executed a command, no party that can execute it drops it, except in the reported
+// Claim: if a party has executed a command, no party that can execute it aborts it, except in the reported
 // cases.
 //
 //  1. Let party p have executed the command in its surviving state. If p is the coordinator, S3 counts until
@@ -97,7 +97,7 @@ func Settle(states []State, short []bool, decisions map[multicast.MessageID]Deci
 	}
 	done := map[multicast.MessageID]bool{}
 	for p := range states {
-		for _, x := range inOrder(t.tables[p]) {
+		for _, x := range t.tables[p].all() {
 			if done[x.id] {
 				continue
 			}
@@ -126,7 +126,7 @@ type settlement struct {
 	states    []State
 	short     []bool
 	decisions map[multicast.MessageID]Decision
-	tables    []map[multicast.MessageID]*command
+	tables    []*table
 	vectors   []ask.Vector
 	relayed   []multicast.Progress
 }
@@ -134,7 +134,7 @@ type settlement struct {
 func (t *settlement) load() error {
 	for p := range t.states {
 		keys := t.states[p].Keys
-		table, err := storedCommands(keys)
+		table, err := storedTable(keys)
 		if err != nil {
 			return fmt.Errorf("partition %d: %w", p, err)
 		}
@@ -156,7 +156,7 @@ func (t *settlement) at(p uint16, id multicast.MessageID) *command {
 	if int(p) >= len(t.tables) {
 		return nil
 	}
-	return t.tables[p][id]
+	return t.tables[p].find(id)
 }
 
 // hasPassed reports whether a party has relayed a command.

@@ -21,10 +21,11 @@ type table struct {
 	machine   *meta.Machine
 	timer     *timer
 
-	list      []*command // by number
-	byID      map[multicast.MessageID]*command
-	changed   bool // since the last call of Changed: the undecided commands or their marks
-	unsettled bool // since the last call of takeUnsettled: the undecided commands or their marks
+	list []*command // by number
+	byID map[multicast.MessageID]*command
+	// Whether the undecided commands or their marks have changed since the last call of Changed, and since
+	// the last call of takeVotesChanged.
+	changed, votesChanged bool
 }
 
 // load reads the commands that the keys hold.
@@ -81,7 +82,7 @@ func (t *table) mark(seen ask.Seen) {
 
 // touch records that a command has entered another phase, or was marked.
 func (t *table) touch() {
-	t.changed, t.unsettled = true, true
+	t.changed, t.votesChanged = true, true
 	t.timer.hurry()
 }
 
@@ -93,12 +94,11 @@ func (t *table) Changed() bool {
 	return changed
 }
 
-// takeUnsettled reports, once, whether the vote places of the undecided commands or their marks have changed
-// since the last call.
-func (t *table) takeUnsettled() bool {
-	unsettled := t.unsettled
-	t.unsettled = false
-	return unsettled
+// takeVotesChanged reports whether votePlaces may have changed since the last call.
+func (t *table) takeVotesChanged() bool {
+	changed := t.votesChanged
+	t.votesChanged = false
+	return changed
 }
 
 // votePlaces returns the vote places of the undecided commands, and those of the marked ones, both ascending.
@@ -180,9 +180,11 @@ func (t *table) Undecided() int {
 	return n
 }
 
-// Awaits reports whether a query or an update of a reader must wait: for an undecided command that touches
-// its objects, if the reader may have seen the commit elsewhere, or the state here follows from the commit;
-// or for the post that makes its inode.
+// Awaits reports whether a query or an update of a client must wait for one of these:
+//
+//   - an undecided command that touches its objects, if the client may have seen the commit elsewhere (reader
+//     is its view of this partition), or if the state here follows from the commit (it is marked);
+//   - the post that makes its inode.
 func (t *table) Awaits(reader ask.Seen, command *meta.Command) bool {
 	if t.machine.Awaits(command) {
 		return true
@@ -195,8 +197,8 @@ func (t *table) Awaits(reader ask.Seen, command *meta.Command) bool {
 	return false
 }
 
-// Barrier returns the numbers of the commands that may be committed elsewhere already: a linearizable read
-// that was sent before waits for those that touch its objects.
+// Barrier returns the numbers of the commands that may be committed elsewhere already. A linearizable read
+// that was sent before waits for those of them that touch its objects.
 func (t *table) Barrier() (numbers []uint64) {
 	for _, x := range t.list {
 		if x.phase == voted {

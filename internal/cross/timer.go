@@ -7,13 +7,13 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// leaveToLeader is the time for which other replicas leave to the leader the work that any replica can do;
-// stagger is the additional time for each index of a replica. repeatAfter is the time after which a replica
-// repeats a message without an effect.
 const (
+	// leaveToLeader is the time for which the other replicas leave to the leader the work that any replica
+	// can do. stagger is added for each index of a replica, so that they do not all begin at once.
 	leaveToLeader = time.Second
 	stagger       = 300 * time.Millisecond
-	repeatAfter   = 500 * time.Millisecond
+	// repeatAfter is the time after which a replica repeats a message that has had no effect.
+	repeatAfter = 500 * time.Millisecond
 )
 
 // timer holds the time of the step, and the time of the next one, on the monotonic clock.

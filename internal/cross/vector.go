@@ -13,7 +13,7 @@ import (
 
 var vectorKey = []byte{0x47}
 
-// vector is the entries, of each partition, from which this partition's state follows: replicated state.
+// vector counts, for each partition, the entries in the past of this partition's state. It is replicated.
 type vector struct {
 	partition uint16
 	keys      meta.Keys
@@ -82,9 +82,9 @@ func (v *vector) Observe(seen ask.Vector) {
 	v.entries[v.partition] = own
 }
 
-// IsFalse reports whether the client of an ordered request shows entries of this partition that did not exist
-// before the entry with this id, or entries of an old history. Proven entries that did not exist begin a new
-// history.
+// IsFalse reports whether the vector of an ordered request is false: it counts entries of this partition that
+// did not exist before the entry with this id, or entries of an old history. If the client proves that it has
+// seen such entries, the partition has lost them and begins a new history (Doubt).
 func (v *vector) IsFalse(q *ask.Request, entry multicast.MessageID) bool {
 	v.Doubt(q.Vector.Of(v.partition), entry)
 	reader, own := q.Reader(v.partition), v.Own()
@@ -113,10 +113,10 @@ func (v *vector) Doubt(seen ask.Seen, entry multicast.MessageID) {
 	v.table.touch()
 }
 
-// settle updates the replica's entry for itself.
-func (v *vector) settle() {
+// endEntry updates the vector's entry for this partition after the execution of an entry of the own order.
+func (v *vector) endEntry() {
 	own := &v.entries[v.partition]
-	if !v.table.takeUnsettled() {
+	if !v.table.takeVotesChanged() {
 		own.Known = own.Count
 		return
 	}

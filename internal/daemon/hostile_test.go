@@ -73,7 +73,7 @@ func (i *intruder) exchange(ctx context.Context, to multicast.ProcessID, q *clie
 	if len(reply.Tickets) > 0 {
 		result, err := meta.DecodeResult(reply.Result)
 		require.NoError(i.t, err)
-		for k, ino := range meta.Told(c.Op, c.Named(), &result) {
+		for k, ino := range meta.NewInodes(c.Op, c.Named(), &result) {
 			i.tickets[ino] = reply.Tickets[k]
 		}
 	}

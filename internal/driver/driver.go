@@ -72,11 +72,11 @@ type Driver struct {
 
 	mu        sync.Mutex
 	requests  []turn.Call
-	between   []func()
-	withdrawn []uint64 // for the next turn
-	waiting   map[uint64]transport.Caller
-	token     uint64
-	stopped   bool
+	between   []func()                    // to be called between two turns
+	withdrawn []uint64                    // tokens, for the next turn
+	waiting   map[uint64]transport.Caller // the callers of requests without an answer, by token
+	token     uint64                      // of the newest request
+	stopped   bool                        // Stop was called
 }
 
 // New makes a driver; Run starts it. It owns links from now on.

@@ -37,10 +37,10 @@ const (
 type turns struct {
 	taking sync.Mutex
 
-	live   bool  // Run takes turns
-	failed error // the error after which the node cannot go on
-	behind bool
-	rest   bool // the output of the last step is not released yet; the goroutine of Run must do that
+	live       bool  // turns are permitted
+	failed     error // the error after which the node cannot go on
+	behind     bool  // the channel Driver.behind is closed
+	unreleased bool  // the output of the last step is not released yet; the goroutine of Run must do that
 
 	in  turn.Input
 	out turn.Output
@@ -54,12 +54,12 @@ type turns struct {
 	alarm time.Duration // the time at which timer fires, on Instant.Mono; 0: it is not set
 }
 
-// begin permits turns.
+// begin permits turns, at the start of Run.
 func (d *Driver) begin() {
 	t := &d.turns
 	t.taking.Lock()
 	t.live = true
-	t.own = []multicast.Frame{{Peer: d.self}} // the link to itself starts, too
+	t.own = []multicast.Frame{{Peer: d.self}} // the start of the link to this process itself
 	t.timer = time.NewTimer(time.Hour)
 	t.taking.Unlock()
 	d.links.Notify(d.kick)
@@ -102,11 +102,12 @@ func (d *Driver) wake() {
 	}
 }
 
-// takeSome takes a few turns. False: the goroutine of Run must continue. The caller holds taking.
+// takeSome takes at most mostTurns turns. It returns false if the goroutine of Run must continue. The caller
+// holds taking.
 func (d *Driver) takeSome() (done bool) {
 	t := &d.turns
 	for range mostTurns {
-		if !t.live || t.failed != nil || t.rest {
+		if !t.live || t.failed != nil || t.unreleased {
 			return false
 		}
 		if !d.pending.Swap(false) && len(t.own) == 0 {
@@ -119,7 +120,7 @@ func (d *Driver) takeSome() (done bool) {
 	return !d.pending.Load() && len(t.own) == 0
 }
 
-// takeAll takes turns in the goroutine of Run until nothing is ready. False: it was the last time.
+// takeAll takes turns in the goroutine of Run until no input is ready. It returns false if Run must end.
 func (d *Driver) takeAll(ctx context.Context) bool {
 	t := &d.turns
 	for {
@@ -139,7 +140,7 @@ func (d *Driver) takeAll(ctx context.Context) bool {
 // isReady reports whether a turn has something to do, and sets the timer if not.
 func (d *Driver) isReady() bool {
 	t := &d.turns
-	if t.rest || d.pending.Swap(false) || len(t.own) > 0 { // pending input waits for the rest
+	if t.unreleased || d.pending.Swap(false) || len(t.own) > 0 { // pending input waits for the release
 		return true
 	}
 	if t.due == 0 {
@@ -153,8 +154,8 @@ func (d *Driver) isReady() bool {
 	return in <= 0
 }
 
-// try turns a panic into an error: with the evidence of a broken invariant, or the place of a bug. Either
-// stops this replica and nothing else.
+// try calls f, and turns a panic of f into the error after which this replica stops: a broken invariant with
+// its evidence, or another bug with its stack. The rest of the process continues.
 func (d *Driver) try(f func() bool) (done bool) {
 	defer func() {
 		r := recover()
@@ -171,7 +172,8 @@ func (d *Driver) try(f func() bool) (done bool) {
 	return f()
 }
 
-// turn takes a turn in a goroutine that should not wait. False: the goroutine of Run has to finish it.
+// turn takes a turn in a goroutine that should not wait for the disk. It returns false if the goroutine of
+// Run must finish the turn.
 func (d *Driver) turn() bool {
 	t := &d.turns
 	d.mu.Lock()
@@ -186,7 +188,7 @@ func (d *Driver) turn() bool {
 		return false
 	}
 	if t.out.Sync || t.out.Checkpoint || d.node.Syncs(&t.out) || len(t.out.Records) > 0 && d.log.Synchronous() {
-		t.rest = true
+		t.unreleased = true
 		return false
 	}
 	t.failed = d.release()
@@ -196,8 +198,8 @@ func (d *Driver) turn() bool {
 // finish takes a turn, or ends one, in the goroutine of Run.
 func (d *Driver) finish(ctx context.Context) {
 	t := &d.turns
-	if t.rest {
-		t.rest = false
+	if t.unreleased {
+		t.unreleased = false
 		t.failed = d.release()
 		return
 	}
@@ -234,7 +236,7 @@ func (d *Driver) gather() {
 	}
 	for _, f := range in.Frames {
 		if f.Data == nil && f.Peer != d.self {
-			d.links.Accept(f.Peer) // frames of this turn are for the link that has started
+			d.links.Accept(f.Peer) // the frames that this turn sends belong to the new session
 		}
 	}
 	d.mu.Lock()

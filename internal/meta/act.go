@@ -10,7 +10,7 @@ func (m *Machine) moveHere(c *Command) Result {
 	n, code := m.inode(c.Child)
 	switch {
 	case code == posix.EREMOTE:
-		return elsewhere(c.Child, m.believed(c.Child))
+		return elsewhere(c.Child, m.likelyPartition(c.Child))
 	case code != posix.OK:
 		return failed(code)
 	case c.Target != m.cfg.Partition:
@@ -83,7 +83,7 @@ func (m *Machine) relocate(c *Command, x *exported, leaves bool) {
 		m.depart(x)
 	}
 	if c.Target == m.cfg.Partition {
-		m.settle(x)
+		m.storeExported(x)
 	}
 	m.forward(x.inode.Ino, c.Target)
 }

@@ -2,13 +2,15 @@ package meta
 
 import "github.com/globalfs/globalfs/internal/posix"
 
-// alone decides whether the state of this partition is enough to refuse a command of several partitions. It
-// returns the code of the refusal, or OK. c is bound, and s is the scene of this partition. A refusal by
-// alone implies that the outcome of the command is a refusal: each check here is also a check of the outcome,
-// and reads state that only this partition has. EREMOTE means that the client's information about this
-// partition is out of date. The code is final if no other check of the outcome comes before the failed one.
-// Otherwise another party may find that a name leads to another inode than the client has found, and the
-// outcome has another code.
+// alone decides whether this partition can refuse a command of several partitions without the votes of the
+// others. It returns the code of the refusal, or OK. bind has been called for c, and s is the scene of this
+// partition.
+//
+//   - If alone refuses, the outcome of the command is a refusal: each check here is also a check of the
+//     outcome, and reads state that only this partition has.
+//   - EREMOTE means that the client's information about this partition is out of date.
+//   - The code is final if the failed check is the first one of the outcome. Otherwise an earlier check may
+//     fail with the state of another party, and the outcome has another code.
 func (m *Machine) alone(c *Command, s scene) (code posix.Code, final bool) {
 	if s.from.code == posix.ESTALE && c.cast().from.Partition() != m.cfg.Partition {
 		s.from.code = posix.EREMOTE // only the home knows that an inode does not exist

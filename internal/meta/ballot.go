@@ -6,7 +6,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// refusal returns a vote that only refuses, without a scene.
+// refusal returns a vote that refuses a command, and has no part of the scene.
 func (m *Machine) refusal(c *Command, code posix.Code) vote {
 	return vote{partition: m.cfg.Partition, time: c.Time, code: code}
 }
@@ -25,21 +25,21 @@ func (m *Machine) ballot(c *Command, parties []uint16) (vote, holdSet) {
 	s := m.look(c)
 	v := vote{partition: m.cfg.Partition, time: c.Time, source: s.source, target: s.target}
 	v.code, v.final = m.alone(&bound, s)
-	b := &booth{machine: m, command: c, vote: &v}
+	b := &voting{machine: m, command: c, vote: &v}
 	b.look(&s, parties)
 	return v, b.holds
 }
 
-// booth collects a vote and its holds.
-type booth struct {
+// voting collects the vote on a command and its holds.
+type voting struct {
 	machine *Machine
 	command *Command
 	vote    *vote
 	holds   holdSet
 }
 
-// look adds the scene of this partition to the vote, and the holds for it.
-func (b *booth) look(s *scene, parties []uint16) {
+// look adds this partition's part of the scene to the vote, and the holds for it.
+func (b *voting) look(s *scene, parties []uint16) {
 	k, here := b.command.cast(), b.machine.cfg.Partition
 	b.directory(&s.from, k.from, b.command.Name)
 	b.directory(&s.to, k.to, b.command.NewName)
@@ -64,7 +64,7 @@ func (b *booth) look(s *scene, parties []uint16) {
 }
 
 // sees adds an inode of this partition to the vote, and holds some of its facets.
-func (b *booth) sees(s *sight, shared, exclusive facet) {
+func (b *voting) sees(s *sight, shared, exclusive facet) {
 	if !slices.ContainsFunc(b.vote.inodes, func(a posix.Attr) bool { return a.Ino == s.Ino }) {
 		b.vote.inodes = append(b.vote.inodes, s.Attr)
 	}
@@ -72,7 +72,7 @@ func (b *booth) sees(s *sight, shared, exclusive facet) {
 }
 
 // directory adds a directory in which c reads or changes a name.
-func (b *booth) directory(s *sight, ino posix.Ino, name string) {
+func (b *voting) directory(s *sight, ino posix.Ino, name string) {
 	if ino == 0 || s.code != posix.OK {
 		return
 	}
@@ -85,7 +85,7 @@ func (b *booth) directory(s *sight, ino posix.Ino, name string) {
 }
 
 // moved votes on the inode that loses, gets or changes a name, or moves.
-func (b *booth) moved(s *sight, parties []uint16) {
+func (b *voting) moved(s *sight, parties []uint16) {
 	here, c := b.machine.cfg.Partition, b.command
 	ino := c.cast().moved
 	moves := c.Op == OpMove || c.Op == OpRename
@@ -109,7 +109,7 @@ func (b *booth) moved(s *sight, parties []uint16) {
 }
 
 // replaced adds the inode that has the new name of a rename.
-func (b *booth) replaced(s *sight) {
+func (b *voting) replaced(s *sight) {
 	exclusive := facetLinks
 	switch {
 	case b.command.Flags&RenameExchange != 0:
@@ -120,8 +120,8 @@ func (b *booth) replaced(s *sight) {
 	b.sees(s, b.judged(), exclusive)
 }
 
-// judged returns the facets of an inode that the checks of its names read.
-func (b *booth) judged() facet {
+// judged returns the facets of an inode that the checks of the command read because it has a name.
+func (b *voting) judged() facet {
 	if b.command.Authority == nil {
 		return facetPlace
 	}
@@ -144,8 +144,9 @@ func (s *sight) mayMove(c *Command, parties []uint16) bool {
 	return c.Op == OpMove || c.Flags&RenameExchange == 0 && !s.Mode.IsDir() && s.Nlink == 1
 }
 
-// walks adds the ways up that c asks for, and those of both directories if c may move a directory.
-func (b *booth) walks(s *scene) {
+// walks adds the ways up of the directories in c.Chain and c.Back and, if c may move a directory, of both
+// directories of the rename. A way up is the sequence of parents of a directory (way.go).
+func (b *voting) walks(s *scene) {
 	c := b.command
 	asked := slices.Concat(c.Chain, c.Back)
 	if s.from.code == posix.OK && s.to.code == posix.OK && s.needsWays(c) {
@@ -164,9 +165,9 @@ func (b *booth) walks(s *scene) {
 	}
 }
 
-// pinWays adds to holds the directories on two kinds of ways up, as far as they are in this partition: from
-// the new parents of directories (to), and from the old ones (from). A way ends at the first directory that
-// is also on the other way.
+// pinWays adds to holds the directories on the ways up from the new parents of directories (to) and from
+// the old ones (from), as far as they are in this partition. A way ends at the first directory that is also
+// on the other way.
 //
 // This suffices to keep a tree. Let c move directory d from directory old to directory new, and let a be the
 // lowest common ancestor of both.

@@ -21,10 +21,14 @@ import (
 type blockState uint8
 
 const (
-	blockHeld   blockState = iota // extents of this partition contain parts of it
-	blockGoing                    // like blockHeld, but these extents are leaving, and where they went, the last reference has ended: a post has overtaken the decision
-	blockAway                     // only at the home: another partition holds the block, or it is on its way between partitions, or a post is on its way home that it was dropped
-	blockQueued                   // no extent refers to it: it waits for its collection
+	blockHeld blockState = iota // extents of this partition contain parts of it
+	// blockGoing is blockHeld at the home of a block whose file is leaving: the home has not executed the
+	// decision of the move. The post that the new partition has dropped the block has come before it.
+	blockGoing
+	// blockAway is only at the home: another partition holds the block, or it is on its way between two
+	// partitions, or the post that it was dropped is on its way home.
+	blockAway
+	blockQueued // no extent refers to it: it waits for its collection
 	blockStates
 )
 
@@ -110,7 +114,7 @@ func (m *Machine) drop(id posix.BlockID, k blockRecord) {
 	m.enqueue(id, k)
 }
 
-// leaves ends the reference of an extent that moves to another partition.
+// leaves ends the reference of an extent that moves with its file to another partition.
 func (m *Machine) leaves(id posix.BlockID) {
 	k, found := m.blockOf(id)
 	invariant.Check(found && k.held(), "block %v, which is to leave: %+v", id, k)
@@ -128,7 +132,7 @@ func (m *Machine) leaves(id posix.BlockID) {
 	}
 }
 
-// comes counts the reference of an extent that has moved here with its file.
+// comes counts the reference of an extent that has moved here with its file, from another partition.
 func (m *Machine) comes(id posix.BlockID) {
 	k, found := m.blockOf(id)
 	switch {

@@ -14,7 +14,7 @@ type blockChecks struct {
 	counted BlockUsage
 }
 
-// holder is an inode with how many of its extents hold parts of a block.
+// holder is an inode with extents that hold parts of a block, and the number of these extents.
 type holder struct {
 	ino     posix.Ino
 	extents uint64
@@ -101,7 +101,7 @@ type blockRecords struct {
 	atHome bool  // home has a record
 	held   []int // partitions, home included
 	queued []int
-	posted bool // home is to be told that it was dropped
+	posted bool // a post that the block was dropped is on its way home
 }
 
 // checkBlocks compares the records that partitions have of blocks with the records of the blocks' homes (I9).
@@ -154,7 +154,7 @@ func (c *forestChecker) checkBlock(id posix.BlockID, r *blockRecords) {
 	slices.SortFunc(r.held, cmp.Compare)
 	for _, p := range r.held {
 		if !r.atHome || r.home.state != blockAway {
-			c.report("block %v is held in partition %d: its home, partition %d, says: %s", id, p, home, r.says())
+			c.report("block %v is held in partition %d: its home, partition %d, says: %s", id, p, home, r.homeText())
 		}
 		for _, q := range r.queued {
 			c.report("block %v is held in partition %d, but partition %d has dropped it", id, p, q)
@@ -177,8 +177,8 @@ func (c *forestChecker) checkBlock(id posix.BlockID, r *blockRecords) {
 	}
 }
 
-// says is the record of the home in words.
-func (r *blockRecords) says() string {
+// homeText describes the record of the home.
+func (r *blockRecords) homeText() string {
 	if !r.atHome {
 		return "nothing"
 	}

@@ -35,9 +35,9 @@ type Change struct {
 // maxNoted bounds the changes that a Machine keeps until they are taken.
 const maxNoted = 1 << 12
 
-// noting is the store of a Machine. It records the changes of the tree that any command makes, by the keys of
-// names and inodes that are written.
-type noting struct {
+// recorder is the store of a Machine. It records the changes of the tree that commands make: it finds them by
+// the keys of names and inodes that are written.
+type recorder struct {
 	Keys
 	changes  []Change
 	overflow bool        // there were more than maxNoted changes
@@ -47,18 +47,18 @@ type noting struct {
 }
 
 // Set implements Keys.
-func (n *noting) Set(key, value []byte) {
+func (n *recorder) Set(key, value []byte) {
 	n.noteKey(key, false)
 	n.Keys.Set(key, value)
 }
 
 // Delete implements Keys.
-func (n *noting) Delete(key []byte) {
+func (n *recorder) Delete(key []byte) {
 	n.noteKey(key, true)
 	n.Keys.Delete(key)
 }
 
-func (n *noting) noteKey(key []byte, deleted bool) {
+func (n *recorder) noteKey(key []byte, deleted bool) {
 	const number = 9 // the length of the prefix and an inode
 	switch {
 	case len(key) < number:
@@ -76,7 +76,7 @@ func (n *noting) noteKey(key []byte, deleted bool) {
 }
 
 // noteOrphaned records that an inode has become an orphan.
-func (n *noting) noteOrphaned(ino posix.Ino) {
+func (n *recorder) noteOrphaned(ino posix.Ino) {
 	if len(n.orphaned) >= maxNoted {
 		n.orphaned, n.forgot = nil, true
 	}
@@ -95,7 +95,7 @@ func TakeOrphaned(m *Machine) (orphaned []posix.Ino, all bool) {
 
 // noteReleased records that a lock on an inode has ended. Beyond maxNoted inodes it does not, and waiting
 // clients learn of the end when their queries expire.
-func (n *noting) noteReleased(ino posix.Ino) {
+func (n *recorder) noteReleased(ino posix.Ino) {
 	if len(n.released) < maxNoted && !slices.Contains(n.released[max(0, len(n.released)-8):], ino) {
 		n.released = append(n.released, ino)
 	}
@@ -110,14 +110,14 @@ func TakeReleased(m *Machine) (released []posix.Ino) {
 
 // noteAttr records new attributes of an inode, unless that is also the last change: a command may save an
 // inode several times.
-func (n *noting) noteAttr(ino posix.Ino) {
+func (n *recorder) noteAttr(ino posix.Ino) {
 	c := Change{Kind: ChangedAttr, Ino: ino}
 	if last := len(n.changes) - 1; last < 0 || n.changes[last] != c {
 		n.note(c)
 	}
 }
 
-func (n *noting) note(c Change) {
+func (n *recorder) note(c Change) {
 	if len(n.changes) >= maxNoted {
 		n.changes, n.overflow = nil, true
 	}
@@ -137,10 +137,9 @@ func TakeChanges(m *Machine) (changes []Change, all bool) {
 // maxWay bounds the number of directories that MayList checks above a directory.
 const maxWay = 256
 
-// MayList reports whether a client with an authority may read the names of a directory in m, and could have
-// reached it: it may search all directories above, as far as they are in this partition. A nil authority
-// permits everything. ways caches the answers for the directories above, for calls with the same authority
-// and state.
+// MayList reports whether a client with an authority may read the names of a directory in m, and may search
+// all directories above it, as far as they are in this partition. A nil authority permits everything. ways
+// caches the answers for the directories above; it is valid for one authority and one state.
 func MayList(m *Machine, authority *posix.Authority, dir posix.Ino, ways map[posix.Ino]bool) (may bool) {
 	if authority == nil {
 		return true

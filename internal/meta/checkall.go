@@ -81,13 +81,13 @@ type placed struct {
 	climb  climb
 }
 
-// climb is the progress of a check of the way up from a directory.
+// climb is the progress of the check that the parents of a directory lead to the root.
 type climb uint8
 
 const (
-	unclimbed climb = iota
-	climbing        // the way is being followed
-	climbed         // the way leads to the root, or a problem was reported
+	unclimbed climb = iota // not checked
+	climbing               // its parents are being followed
+	climbed                // they lead to the root, or a problem was reported
 )
 
 type forestChecker struct {
@@ -284,7 +284,8 @@ func (c *forestChecker) home(n *placed) {
 	}
 }
 
-// links checks how many entries name n. The links of a directory are names in it too, and so Check's to tell.
+// links checks the number of entries that name n. Check checks the other links of directories, which depend
+// on the names in them.
 func (c *forestChecker) links(n *placed) {
 	switch {
 	case n.kind != posix.TypeDir:

@@ -27,17 +27,17 @@ func combine(c *Command, votes []vote) outcome {
 		return o
 	}
 	if !o.scene.coherent() {
-		o.code = heed(posix.EREMOTE, votes)
+		o.code = orRefusal(posix.EREMOTE, votes)
 		return o
 	}
 	o.decide(c, votes)
-	o.code = heed(o.code, votes)
+	o.code = orRefusal(o.code, votes)
 	return o
 }
 
-// heed ensures that a command is refused if a party refuses it alone. If all votes are true, the checks of
-// the outcome refuse it anyway (alone.go).
-func heed(code posix.Code, votes []vote) posix.Code {
+// orRefusal returns code, or the code of a party that refuses the command alone if code is OK. If all votes
+// are right, the checks of the outcome refuse such a command anyway (alone.go).
+func orRefusal(code posix.Code, votes []vote) posix.Code {
 	for i := range votes {
 		switch {
 		case code != posix.OK && code != posix.EREMOTE:
@@ -69,7 +69,7 @@ func (o *outcome) decide(c *Command, votes []vote) {
 	}
 }
 
-// coherent reports whether the types in names and inodes agree. If not, some party has sent a wrong vote.
+// coherent reports whether the types in names and inodes agree. If not, a vote is wrong.
 func (s *scene) coherent() bool {
 	matches := func(e *entry, n *sight) bool {
 		return e.ino == 0 || n.code != posix.OK || e.ino != n.Ino || e.kind == n.Mode.Type()

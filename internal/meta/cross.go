@@ -12,11 +12,13 @@ import (
 // parties, so that each party sees the whole scene, and executes the part of this partition. Between both
 // steps other commands are executed.
 //
-// A party holds nothing if it must refuse the command by its own state (alone.go): a client must not hold
-// state that it may not change. A party also holds nothing, and gives no vote on the state, if the command
-// meets a hold of another one, because that state may be about to change. The command can then wait for the
-// end of that hold (Await). A waiting command holds nothing, but Conflicts returns it to others, unless it
-// would be refused.
+// A party holds nothing in two cases:
+//
+//   - It refuses the command by its own state (alone.go). Otherwise a client could hold state that it may not
+//     change.
+//   - The command meets a hold of another command: that state may be about to change, so the party does not
+//     vote on it. The command can wait for the end of the hold (Await). A waiting command holds nothing. It
+//     has wishes: the holds that it needs. Conflicts compares other commands with them.
 
 // Vote is the vote of one party on a command of several partitions.
 type Vote struct {
@@ -91,9 +93,9 @@ func (m *Machine) Await(number uint64, c *Command, parties []uint16) bool {
 	return true
 }
 
-// Conflicts returns the commands whose holds or wishes are incompatible with the holds of c in this
-// partition, except number, which is c itself. A command that this party would refuse alone has no wishes,
-// but its refusal must wait for the holders.
+// Conflicts returns the commands whose holds or wishes are incompatible with the holds that c needs in this
+// partition, except number, which is c itself. A command that this party would refuse alone has no wishes;
+// the refusal must wait for the holders nevertheless.
 func (m *Machine) Conflicts(number uint64, c *Command, parties []uint16) (with Conflicting) {
 	v, wanted := m.ballot(c, parties)
 	for i := range wanted {

@@ -32,9 +32,9 @@
 //     user.
 //   - A write clears the set-id bits. A set-group-id bit can be set only for groups of the machine. Only root
 //     makes devices.
-//   - A client that was told the number of an inode may read its attributes, symlink target, rule and way up.
-//     Directories on a path protect only names. The asked replica verifies that the client was told the
-//     numbers in its command (named.go).
+//   - A client that has received the number of an inode in an answer may read its attributes, symlink
+//     target, rule and parents. Directories on a path protect only names. The asked replica verifies, by
+//     tickets, that the client has received the numbers in its command (named.go).
 //   - Commands that concern more than an inode and its names are refused: Move, Collected, posts, Scan,
 //     Queue, Garbage, Rules. Tasks are returned for own directories only. So a client with an Authority
 //     cannot choose the number of an inode (mknod.go).
@@ -45,12 +45,13 @@
 //
 // # Where inodes are
 //
-// An inode keeps its number for ever, and the number names its home partition. The inode lives at its home,
-// or in another partition; then its home has a forwarding. An entry may name any inode. If the inode is in
-// another partition, the entry has a hint of that partition, which may be out of date. A partition that is
-// asked for an inode that it does not have answers EREMOTE with the partition of the inode if it is the home,
-// else ESTALE: the client then asks the home. The root directories of partitions (Birth) never move, and
-// commands that would remove or replace them get EBUSY.
+// An inode keeps its number for ever, and the number contains its home partition. The inode lives at its
+// home, or in another partition; then its home has a forwarding, which names that partition. An entry (a
+// name in a directory) may name any inode. If the inode is in another partition, the entry has a hint of
+// that partition, which may be out of date. A partition that is asked for an inode that it does not have
+// answers EREMOTE with the partition of the inode if it is the home, else ESTALE: the client then asks the
+// home. The root directories of partitions (Birth) never move, and commands that would remove or replace
+// them get EBUSY.
 //
 // An update that concerns an inode of another partition gets EREMOTE with that inode. The client then orders
 // it as a command of all partitions that it concerns (thesis section 3.5.3). Each of them executes Prepare,
@@ -110,11 +111,10 @@
 //	    subdirectories, 0 once it is removed. Size of a directory is the number of its entries.
 //	I3  a directory has exactly one name, in its parent, and the parents lead to a root, through
 //	    whichever partitions.
-//	I4  an inode has no link if and only if it is an orphan, where it is and, as soon as that is told, at
-//	    home. A removed directory is empty and stays so.
-//	I5  each entry is stored by name and by cookie alike; cookies of a directory only grow, from 3 on
-//	    (1 and 2 are left to "." and ".."), and an entry keeps its own, also when it
-//	    comes to name another inode.
+//	I4  an inode has no link if and only if it is recorded as an orphan in its partition. Its home records it,
+//	    too, after a post. A removed directory is empty and stays empty.
+//	I5  each entry is stored twice, by name and by cookie. The cookies of a directory only grow, from 3 on (1
+//	    and 2 are for "." and ".."). An entry keeps its cookie when it gets another inode.
 //	I6  extents of a file do not overlap, and none ends after its size; a literal one has at
 //	    most MaxLiteral bytes, a block at most MaxBlock.
 //	I7  a block belongs to one inode. Its references are the extents that hold a part of it. It is in the

@@ -32,7 +32,7 @@ func (m *Machine) where(e *entry) uint16 {
 		return m.cfg.Partition
 	}
 	if e.ino.Partition() == m.cfg.Partition {
-		return m.believed(e.ino)
+		return m.likelyPartition(e.ino)
 	}
 	if e.at != m.cfg.Partition {
 		return e.at

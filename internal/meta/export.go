@@ -123,8 +123,8 @@ func (m *Machine) depart(x *exported) {
 	m.state.inodes--
 }
 
-// settle stores x in this partition.
-func (m *Machine) settle(x *exported) {
+// storeExported stores x in this partition.
+func (m *Machine) storeExported(x *exported) {
 	n := x.inode
 	n.Bytes = 0
 	for i := range x.extents {

@@ -98,16 +98,16 @@ func (m *Machine) overlapping(n *inode, from, to uint64, do func(e Extent)) {
 // setExtent stores e. Blocks are counted apart, by reference.
 func (m *Machine) setExtent(n *inode, e *Extent) {
 	m.keys.Set(placeKey(prefixExtent, n.Ino, e.end()), e.encode())
-	m.held(n, int64(e.Length))
+	m.addUsed(n, int64(e.Length))
 }
 
 func (m *Machine) deleteExtent(n *inode, e *Extent) {
 	m.keys.Delete(placeKey(prefixExtent, n.Ino, e.end()))
-	m.held(n, -int64(e.Length))
+	m.addUsed(n, -int64(e.Length))
 }
 
-// held changes the counts of bytes in extents of n and of the partition by delta.
-func (m *Machine) held(n *inode, delta int64) {
+// addUsed changes the counts of bytes in extents, of n and of the partition, by delta.
+func (m *Machine) addUsed(n *inode, delta int64) {
 	n.Bytes += uint64(delta)
 	m.state.bytes += uint64(delta)
 }

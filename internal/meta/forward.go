@@ -40,8 +40,8 @@ func (m *Machine) forward(ino posix.Ino, at uint16) {
 	}
 }
 
-// believed returns the partition of an inode that is not here, as far as its number and the forwardings tell.
-func (m *Machine) believed(ino posix.Ino) uint16 {
+// likelyPartition returns the partition of an inode that is not here: the one in its forwarding, or its home.
+func (m *Machine) likelyPartition(ino posix.Ino) uint16 {
 	if at, away := m.forwarding(ino); away {
 		return at
 	}

@@ -60,9 +60,9 @@ const (
 	facetsEnd
 
 	allFacets = facetsEnd - 1
-	// pinned has the facets of a directory of names that are held, shared.
+	// pinned has the facets that are held, shared, of a directory in which a name is held.
 	pinned = facetPlace | facetAccess | facetTimes | facetRule | facetLinks
-	// onWay has the facets of a directory on a way up that are held, shared.
+	// onWay has the facets that are held, shared, of a directory on a way up.
 	onWay = facetPlace | facetParent
 )
 

@@ -64,7 +64,7 @@ func (m *Machine) remove(c *Command, counter uint64) Result {
 		return m.refuse(c, &s, code)
 	}
 	r := m.applyRemove(c, &s, counter)
-	r.Dir = c.tells(&s)
+	r.Dir = c.dirResult(&s)
 	return r
 }
 

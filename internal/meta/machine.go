@@ -33,7 +33,7 @@ type Birth struct {
 type Machine struct {
 	cfg   Config
 	keys  Keys
-	noted *noting // keys, with a record of the changes
+	noted *recorder // keys, with a record of the changes
 	state state
 	saved state // the stored value of state
 
@@ -70,7 +70,7 @@ type state struct {
 // New opens the metadata in keys. If keys are empty, it makes the root directory. It fails if keys belong to
 // another partition, or have another format. After the keys were replaced, a new Machine must be made.
 func New(keys Keys, cfg Config) (*Machine, error) {
-	noted := &noting{Keys: keys}
+	noted := &recorder{Keys: keys}
 	m := &Machine{cfg: cfg, keys: noted, noted: noted, undecided: newRegister(), posts: map[uint16]int{}, reserved: map[uint64]uint64{}}
 	b := keys.Get(stateKey)
 	if b == nil {

@@ -22,13 +22,13 @@ func (m *Machine) mknod(c *Command) Result {
 	if n.Ino = m.chosen; n.Ino == 0 {
 		n.Ino = m.freshNumber()
 	}
-	m.named(c, &s, &n, m.cfg.Partition)
+	m.enterNew(c, &s, &n, m.cfg.Partition)
 	m.born(&n)
-	return Result{Attr: n.Attr, Number: uint64(m.cfg.Partition), Dir: c.tells(&s)}
+	return Result{Attr: n.Attr, Number: uint64(m.cfg.Partition), Dir: c.dirResult(&s)}
 }
 
-// tells returns the attributes of the directory of c after the change, if the client requests them.
-func (c *Command) tells(s *scene) posix.Attr {
+// dirResult returns the attributes of the directory of c after the change, if the client requests them.
+func (c *Command) dirResult(s *scene) posix.Attr {
 	if c.Flags&TellDir == 0 {
 		return posix.Attr{}
 	}
@@ -41,8 +41,8 @@ func (m *Machine) freshNumber() posix.Ino {
 	return posix.MakeIno(m.cfg.Partition, m.state.last)
 }
 
-// named enters a new inode in its directory.
-func (m *Machine) named(c *Command, s *scene, n *inode, at uint16) {
+// enterNew adds the name of a new inode to its directory.
+func (m *Machine) enterNew(c *Command, s *scene, n *inode, at uint16) {
 	dir := &s.from.inode
 	m.addEntry(dir, entry{name: c.Name, ino: n.Ino, kind: n.Mode.Type(), at: at})
 	dir.modified(c.Time)

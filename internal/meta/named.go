@@ -35,10 +35,10 @@ func (c *Command) Named() (all []posix.Ino) {
 	return all
 }
 
-// Told returns the inodes that need a ticket in the answer r to a command with an operation that names the
-// inodes named: without these. An answer with an error tells none: its inode may be in a directory that the
-// client may not search.
-func Told(op Op, named []posix.Ino, r *Result) (all []posix.Ino) {
+// NewInodes returns the inodes in an answer for which the client gets tickets: all that need a ticket, except
+// those that the command named. op is the operation of the command. An answer with an error has none: its
+// inode may be in a directory that the client may not search.
+func NewInodes(op Op, named []posix.Ino, r *Result) (all []posix.Ino) {
 	if r.Code != posix.OK {
 		return nil
 	}

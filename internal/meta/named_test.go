@@ -23,11 +23,11 @@ func TestNamedInodes(t *testing.T) {
 		}
 	}
 	r := Result{Attr: posix.Attr{Ino: 12}, Entries: []Entry{{Attr: posix.Attr{Ino: 13}}, {Attr: posix.Attr{Ino: 1}}, {Attr: posix.Attr{Ino: 14}}}}
-	require.Equal(t, []posix.Ino{13, 14}, Told(OpReadDir, []posix.Ino{12}, &r))
-	require.Equal(t, []posix.Ino{12, 13, 14}, Told(OpReadDir, nil, &r))
+	require.Equal(t, []posix.Ino{13, 14}, NewInodes(OpReadDir, []posix.Ino{12}, &r))
+	require.Equal(t, []posix.Ino{12, 13, 14}, NewInodes(OpReadDir, nil, &r))
 	r.Code = posix.EREMOTE
-	require.Empty(t, Told(OpReadDir, nil, &r), "the client may not be allowed to know them")
+	require.Empty(t, NewInodes(OpReadDir, nil, &r), "the client may not be allowed to know them")
 	tasks := Result{Data: AppendTasks(nil, []Task{{Dir: 21}, {Dir: 22}})}
-	require.Equal(t, []posix.Ino{21, 22}, Told(OpTasks, nil, &tasks))
-	require.Empty(t, Told(OpReadlink, nil, &tasks))
+	require.Equal(t, []posix.Ino{21, 22}, NewInodes(OpTasks, nil, &tasks))
+	require.Empty(t, NewInodes(OpReadlink, nil, &tasks))
 }

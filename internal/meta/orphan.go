@@ -63,7 +63,7 @@ func decodeOrphan(ino posix.Ino, value []byte) Orphan {
 // does nothing if ino is no orphan. Like Apply, all replicas call it at the same place of the order with the
 // same time.
 func (m *Machine) Reap(ino posix.Ino, now posix.Time) {
-	if ino.Partition() != m.cfg.Partition || m.keys.Get(orphanKey(ino)) == nil || m.undecided.speaks(ino) {
+	if ino.Partition() != m.cfg.Partition || m.keys.Get(orphanKey(ino)) == nil || m.undecided.concerns(ino) {
 		return
 	}
 	m.now = now
@@ -78,7 +78,7 @@ func (m *Machine) Reap(ino posix.Ino, now posix.Time) {
 	n, code := m.inode(ino)
 	switch {
 	case code != posix.OK:
-		m.keys.Delete(orphanKey(ino)) // the home was informed twice, the second time after the orphan was reaped
+		m.keys.Delete(orphanKey(ino)) // a second post has recorded it again after the orphan was reaped
 	case n.Nlink == 0:
 		m.endFileLocks(ino)
 		m.destroy(&n)

@@ -154,7 +154,7 @@ func (m *Machine) gone(c *Command, counter uint64) {
 		return
 	}
 	_, away := m.forwarding(ino)
-	if (away || m.undecided.speaks(ino)) && m.keys.Get(orphanKey(ino)) == nil {
+	if (away || m.undecided.concerns(ino)) && m.keys.Get(orphanKey(ino)) == nil {
 		m.recordOrphan(ino, counter)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// peer is the exchange of posts and numbers with another partition.
+// peer is the state of the exchange of posts and inode numbers with another partition.
 type peer struct {
 	posted    uint64 // number of the newest post to the other partition
 	executed  uint64 // number of its last post that was executed here

@@ -6,18 +6,18 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// To make an inode in another partition than its directory needs no vote and no answer of the other partition
-// (thesis section 3.4.1, uncoordinated). The partition of the directory has a pool of numbers that the other
-// partition has reserved for it. It takes one of them, enters the name with it, and answers the client. A
-// post makes the inode in the other partition.
+// An inode can be made in another partition than its directory without a vote and without an answer of the
+// other partition (thesis section 3.4.1, uncoordinated). The partition of the directory has a pool of numbers
+// that the other partition has reserved for it. It takes one of them, adds the name with it, and answers the
+// client. A post makes the inode in the other partition.
 //
-//   - A number is in one pool, or was taken out of it for one name. No other inode gets it, and no client
+//   - Each number is in one pool, or was taken out of it for one name. No other inode gets it, and no client
 //     chooses it.
-//   - The number becomes known with the name. Until the inode is made, the number is reserved (Reserved), and
-//     queries and updates of it get EHELD. So they are executed after the post, whenever it arrives, and the
-//     update has its effect at its place in the order of the directory's partition.
-//   - A number changes from reserved to made, and from made to gone, and never back. OpMake of a number that
-//     is not reserved has no effect.
+//   - A client learns the number only with the name. Until the post arrives, the number is reserved
+//     (Reserved): queries and updates of it get EHELD and wait. So no client can see that the inode is made
+//     later than its name.
+//   - The state of a number changes from reserved to made, and from made to removed, and never back. OpMake
+//     of a number that is not reserved has no effect.
 //   - Posts also fill the pool: OpNumbers requests numbers and OpGranted grants them. With an empty pool the
 //     update gets EHELD.
 
@@ -33,7 +33,7 @@ func (m *Machine) makeAt(at uint16, c *Command, s *scene, n *inode) Result {
 	p := m.peer(at)
 	n.Ino = p.take()
 	if n.Ino != 0 {
-		m.named(c, s, n, at)
+		m.enterNew(c, s, n, at)
 		m.postBy(at, &p, &Command{Op: OpMake, Child: n.Ino, Data: m.export(n)})
 	}
 	m.fill(at, &p)
@@ -41,7 +41,7 @@ func (m *Machine) makeAt(at uint16, c *Command, s *scene, n *inode) Result {
 	if n.Ino == 0 {
 		return failed(posix.EHELD)
 	}
-	return Result{Attr: n.Attr, Number: uint64(at), Dir: c.tells(s)}
+	return Result{Attr: n.Attr, Number: uint64(at), Dir: c.dirResult(s)}
 }
 
 // lacksNumbers reports whether c makes an inode in another partition and must wait, because the pool is empty
@@ -106,7 +106,7 @@ func (m *Machine) makeNamed(c *Command) {
 	if err != nil || x.inode.Ino != c.Child || len(x.entries)+len(x.extents) > 0 || !m.takeReserved(c.Child) {
 		return
 	}
-	m.settle(x)
+	m.storeExported(x)
 }
 
 // Reserved reports whether ino is a number of this partition that another partition may have given to a name,

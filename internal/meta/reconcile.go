@@ -31,9 +31,10 @@ import (
 //	    parent. The inode is right unless its partition is short; then a name in a partition that is not short
 //	    is newer than the names in short ones.
 //	J4  A file has as many links as names. If its inode is in a partition that is not short and has fewer
-//	    links than names, then names in short partitions are out of date. They are removed if all of them are;
-//	    if some of them are good, nobody knows which, and all stay. All stay, too, if no name is in a short
-//	    partition: a command with an unknown outcome was dropped where one of the names is.
+//	    links than names, then some names in short partitions are out of date. If the difference is at least
+//	    the number of these names, all of them are removed. If it is smaller, it is not known which ones are
+//	    out of date, and all stay. All stay, too, if no name is in a short partition: then a command with an
+//	    unknown outcome was aborted at the partition of one of the names.
 //	J5  An inode without a name and without links is removed. One that has links has lost its name, and gets
 //	    one in the directory lost+found in the root of its partition, or in / if that root has no name.
 //	J6  A block is held by one inode.
@@ -76,7 +77,7 @@ func Reconcile(stores []Keys, short []bool, now posix.Time) (changes []string, e
 		return nil, err
 	}
 	r.count()
-	return r.told(), nil
+	return r.report(), nil
 }
 
 // reconciler is the state of Reconcile.
@@ -91,7 +92,7 @@ type reconciler struct {
 	changes  []change
 }
 
-// standing is an inode in its partition, with all names of it.
+// standing is an inode with its partition and all its names.
 type standing struct {
 	inode
 	partition uint16
@@ -119,8 +120,8 @@ func (r *reconciler) note(n *naming, what string, args ...any) {
 	r.changes = append(r.changes, change{n.dir, n.name, fmt.Sprintf(what, args...)})
 }
 
-// told returns the changes with their paths.
-func (r *reconciler) told() []string {
+// report returns the changes with their paths.
+func (r *reconciler) report() []string {
 	all := make([]string, len(r.changes))
 	for i, c := range r.changes {
 		all[i] = fmt.Sprintf("%s: %s", r.path(c.dir, c.name), c.effect)
@@ -164,7 +165,7 @@ func (r *reconciler) endPosts() {
 					len(x.entries)+len(x.extents) > 0 || there.keys.Get(inodeKey(x.inode.Ino)) != nil {
 					continue
 				}
-				there.settle(x)
+				there.storeExported(x)
 			}
 		}
 	}
@@ -194,7 +195,7 @@ func (r *reconciler) readInodes() error {
 			if err != nil {
 				return fmt.Errorf("partition %d: %w", p, err)
 			}
-			r.saw(n.Ino)
+			r.noteUsed(n.Ino)
 			now := &standing{inode: n, partition: uint16(p)}
 			if other := r.inodes[n.Ino]; other != nil {
 				if !r.isNewer(now, other) {
@@ -208,8 +209,8 @@ func (r *reconciler) readInodes() error {
 	return nil
 }
 
-// saw records that a state names an inode, so that its number is not used again.
-func (r *reconciler) saw(ino posix.Ino) {
+// noteUsed records that a state names an inode, so that its number is not used again.
+func (r *reconciler) noteUsed(ino posix.Ino) {
 	if home := int(ino.Partition()); home < len(r.newest) {
 		r.newest[home] = max(r.newest[home], ino.Counter())
 	}

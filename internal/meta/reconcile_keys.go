@@ -58,7 +58,7 @@ func (r *reconciler) sawRows() {
 	for _, m := range r.machines {
 		for _, prefix := range []byte{prefixPlacement, prefixTask} {
 			for key := range m.keys.Scan([]byte{prefix}, []byte{prefix + 1}) {
-				r.saw(inoOf(key))
+				r.noteUsed(inoOf(key))
 			}
 		}
 	}

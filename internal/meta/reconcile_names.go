@@ -15,7 +15,7 @@ func (r *reconciler) readNames() error {
 			if err != nil {
 				return fmt.Errorf("partition %d: entry of %d: %w", p, inoOf(key), err)
 			}
-			r.saw(e.ino)
+			r.noteUsed(e.ino)
 			name, n := &naming{entry: e, dir: inoOf(key), partition: uint16(p)}, r.inodes[e.ino]
 			switch {
 			case n == nil:

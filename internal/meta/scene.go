@@ -2,17 +2,18 @@ package meta
 
 import "github.com/globalfs/globalfs/internal/posix"
 
-// sight is an inode that a command concerns, as this partition or a vote has found it. If code is not OK, it
-// is the reason why the inode is not known; for an inode of another partition only some attributes are.
+// sight is an inode that a command concerns, as read in this partition or received in a vote. code is OK,
+// or the reason why the inode is not known. Of an inode in another partition, only the attributes in its
+// entry are known.
 type sight struct {
 	inode
 	partition uint16 // partition of the inode
 	code      posix.Code
 }
 
-// scene has all inodes and entries that a command on names concerns. For a command of one partition it is
-// found there; for a command of several it is composed from their votes. The checks and their order are the
-// same for both.
+// scene has all inodes and entries that a command on names concerns. For a command of one partition, look
+// reads it from the store. For a command of several partitions, gather composes it from their votes. The
+// checks of both are the same, in the same order.
 type scene struct {
 	from, to        sight // the directories of Name and of NewName
 	source, target  entry // the entries of these names; ino 0: there is none
@@ -20,7 +21,8 @@ type scene struct {
 	ways            ways  // the ways up from both directories of a Rename
 }
 
-// cast has the inodes that a command names for the parts of its scene; 0: none, or not given.
+// cast has the numbers of the inodes in the scene of a command, as far as the command names them; 0: it names
+// none.
 type cast struct{ from, to, moved, replaced posix.Ino }
 
 func (c *Command) cast() cast {
@@ -57,7 +59,7 @@ func (m *Machine) look(c *Command) scene {
 	return s
 }
 
-// see reads ino, or the inode of entry e if ino is 0.
+// see reads the inode ino or, if that is 0, the inode of entry e.
 func (m *Machine) see(ino posix.Ino, e *entry) (s sight) {
 	if ino == 0 {
 		ino = e.ino
@@ -132,12 +134,12 @@ func (m *Machine) refuse(c *Command, s *scene, code posix.Code) Result {
 		case x.e != nil && x.e.ino != 0:
 			return elsewhere(x.e.ino, m.where(x.e))
 		case x.ino != 0:
-			return elsewhere(x.ino, m.believed(x.ino))
+			return elsewhere(x.ino, m.likelyPartition(x.ino))
 		}
 	}
 	for _, w := range s.ways {
 		if w.next != 0 {
-			return elsewhere(w.next, m.believed(w.next))
+			return elsewhere(w.next, m.likelyPartition(w.next))
 		}
 	}
 	return elsewhere(c.Ino, m.cfg.Partition)

@@ -11,8 +11,8 @@ import (
 type touched struct {
 	names  []hold // names
 	inodes []posix.Ino
-	moved  []posix.Ino // of these inodes: the ones that get another parent
-	whole  []posix.Ino // of these inodes: the ones that arrive, leave or are removed, with all their names
+	moved  []posix.Ino // those of inodes that get another parent
+	whole  []posix.Ino // those of inodes that arrive, leave or are removed, with all their names
 	rows   bool        // the table of placements, or the tasks
 }
 

@@ -13,7 +13,7 @@ import (
 // MaxUndecided bounds the commands of one client that hold something in a partition, or wait there.
 const MaxUndecided = 64
 
-// undecided is a stored command of several partitions that waits, or is between Prepare and Decide.
+// undecided is a stored command of several partitions: it waits (Await), or is between Prepare and Decide.
 type undecided struct {
 	number  uint64
 	command Command
@@ -102,8 +102,8 @@ func (r *register) held(wanted holdSet) (is bool) {
 // full reports whether a client has the maximum number of commands.
 func (r *register) full(client string) bool { return client != "" && r.clients[client] >= MaxUndecided }
 
-// speaks reports whether a command that holds something here concerns ino.
-func (r *register) speaks(ino posix.Ino) bool {
+// concerns reports whether a command that holds something here concerns ino.
+func (r *register) concerns(ino posix.Ino) bool {
 	return slices.ContainsFunc(r.about[ino], func(u *undecided) bool {
 		return !u.waits && slices.Contains(u.command.names(), ino)
 	})

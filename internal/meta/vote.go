@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// vote is the encoded part of a command's scene that is in one partition. A vote contains no decision: all
-// partitions compute the same outcome from the votes.
+// vote has the part of a command's scene that is in one partition, or the code of a refusal. It contains no
+// outcome: all parties compute the same outcome from the votes of all.
 type vote struct {
 	partition uint16
 	code      posix.Code   // the code with which this party refuses alone; OK: it does not

@@ -6,9 +6,9 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// An update of one partition holds nothing, since it is executed at one place of the order. But it must not
-// meet the holds of undecided commands: it would read state that such a command changes, or change state on
-// which a vote depends.
+// An update of one partition needs no holds, since it is executed at one place of the order. It must not be
+// executed while an undecided command has an incompatible hold: it would read state that the command changes,
+// or change state on which a vote depends.
 
 // Blocked reports whether an update of this partition alone meets a hold now. Then Apply returns EHELD and
 // changes nothing.

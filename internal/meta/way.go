@@ -2,8 +2,9 @@ package meta
 
 import "github.com/globalfs/globalfs/internal/posix"
 
-// way is the sequence of parents above a directory, as far as one partition has them. The parent in an inode
-// is always right, so the ways of all partitions together show whether a directory is below another one.
+// way is a part of the way up from a directory: its parents, as far as they are in one partition without a
+// gap. The inode of each directory has its parent, so the ways of all partitions together show whether a
+// directory is below another one.
 type way struct {
 	start  posix.Ino
 	top    posix.Ino // the last directory of the way in this partition
@@ -87,5 +88,5 @@ func (m *Machine) chain(c *Command) Result {
 	if w.next == 0 {
 		return Result{}
 	}
-	return Result{Attr: posix.Attr{Ino: w.next, Mode: posix.TypeDir}, Number: uint64(m.believed(w.next))}
+	return Result{Attr: posix.Attr{Ino: w.next, Mode: posix.TypeDir}, Number: uint64(m.likelyPartition(w.next))}
 }

@@ -8,21 +8,21 @@ import "github.com/globalfs/globalfs/internal/varint"
 // with, each consequence of an entry that was executed after the marker of the backup in another partition
 // (package cross).
 
-// HearBackup records the number of a backup that another process has sent, or that begins at this replica.
-func (o *Orders) HearBackup(number uint64) { o.backup = max(o.backup, number) }
+// LearnBackup records the number of a backup that another process has sent, or that begins at this replica.
+func (o *Orders) LearnBackup(number uint64) { o.backup = max(o.backup, number) }
 
 // Backup returns the number of the newest backup that this replica knows; 0: none.
 func (o *Orders) Backup() uint64 { return o.backup }
 
-// hearSection takes the number of a backup from a frame.
-func (o *Orders) hearSection(data []byte) {
+// learnSection takes the number of a backup from a section of a frame.
+func (o *Orders) learnSection(data []byte) {
 	r := varint.NewReader(data)
 	if number := r.Uint64(); r.Done() == nil {
-		o.HearBackup(number)
+		o.LearnBackup(number)
 	}
 }
 
-// carry returns a frame that carries the number of a backup; 0: it carries none.
+// carry returns the frame with data and, if it is not 0, the number of a backup as the first section.
 func carry(backup uint64, data []byte) []byte {
 	if backup == 0 {
 		return data

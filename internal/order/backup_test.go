@@ -24,8 +24,8 @@ func TestFramesCarryABackup(t *testing.T) {
 		require.Equal(t, uint64(300), o.Backup())
 	}))
 	require.Equal(t, 1, received)
-	o.hearSection([]byte{0xff})
-	o.HearBackup(5)
+	o.learnSection([]byte{0xff})
+	o.LearnBackup(5)
 	require.Equal(t, uint64(300), o.Backup())
 	require.Equal(t, []byte("as it is"), carry(0, []byte("as it is")))
 }

@@ -95,7 +95,7 @@ func (o *Orders) split(f multicast.Frame, receive func(from multicast.ProcessID,
 		case kind == sectionBetween:
 			o.betweenIn.Frames = append(o.betweenIn.Frames, part)
 		case kind == sectionBackup:
-			o.hearSection(data)
+			o.learnSection(data)
 		case kind == sectionMessage:
 			receive(f.Peer, data)
 		default:

@@ -191,7 +191,7 @@ func (o *Orders) Step(lead bool, out *multicast.Output) {
 	}
 	o.left = o.ownOut.Retired || o.betweenOut.Retired
 	if core, ok := o.own.(OneSided); ok && o.betweenOut.Retired {
-		core.Leave() // without the order between partitions it cannot learn that itself
+		core.Leave() // the own order has no other way to learn it
 	}
 	out.Retired = o.ownOut.Retired && o.betweenOut.Retired // until then its acknowledgements may be needed in the other order
 	out.Wake = Earliest(o.ownOut.Wake, o.betweenOut.Wake)

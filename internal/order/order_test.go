@@ -164,7 +164,7 @@ func TestSectionsOfAFrame(t *testing.T) {
 // and all else, wait for the records.
 func TestEarlyFramesStayEarly(t *testing.T) {
 	p := newPair(t)
-	p.HearBackup(7)
+	p.LearnBackup(7)
 	p.own.out.Early = []multicast.Frame{frame(2, "content")}
 	p.own.out.Frames = []multicast.Frame{frame(2, "acknowledgement")}
 	p.between.out.Frames = []multicast.Frame{frame(2, "statement")}

@@ -16,17 +16,18 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// The store is synced after so many deliveries, or at the latest after this time. Then the orders may forget
-// the messages of these deliveries.
+// The store is synced after syncEvery deliveries, and at the latest syncAfter after a delivery. Then the
+// orders may forget the messages of these deliveries.
 const (
 	syncEvery = 8192
 	syncAfter = 5 * time.Second
 )
 
-// Executed deliveries are committed to the store after this number of bytes, or at the latest after this
-// time. So one commit serves several turns, and a key that several turns write is written once. After a crash
-// nothing is lost: the log has the entries that the store lacks, and the orders deliver them again. But until
-// then the restarted replica shows new clients the older state of the store, so the time is short.
+// Executed deliveries are committed to the store when they have written commitBytes bytes, and at the
+// latest after commitAfter. So one commit serves several turns, and a key that several turns write is
+// written once. A crash loses nothing: the log has the entries that the store lacks, and the orders deliver
+// them again. Until then the restarted replica shows new clients the older state of the store, so
+// commitAfter is short.
 const (
 	commitBytes = 256 << 10
 	commitAfter = 10 * time.Millisecond
@@ -48,7 +49,7 @@ func (r *Replica) Apply(out *turn.Output) (replies []turn.Call, err error) {
 		d := &out.Deliveries[i]
 		r.orders.Delivered(d.ID)
 		if order.IsBetween(d) {
-			r.orders.HearBackup(order.BackupOf(d.Payload))
+			r.orders.LearnBackup(order.BackupOf(d.Payload))
 			r.cross.Relay(d)
 		} else if replies, err = r.deliver(d, replies); err != nil {
 			return nil, fmt.Errorf("entry %d of the order of partition %d, message %v: %w", r.cross.Count(), r.cfg.Partition, d.ID, err)
@@ -85,7 +86,7 @@ func (r *Replica) Apply(out *turn.Output) (replies []turn.Call, err error) {
 	r.queries.Returned(ended)
 	r.progress.reaper.learn(r.machine)
 	replies = r.lockWaits.answer(meta.TakeReleased(r.machine), r.now.Mono, r.answerReady(replies))
-	return r.watches.tell(replies), r.keys.Err()
+	return r.watches.answerNew(replies), r.keys.Err()
 }
 
 // deliver executes a delivery of the partition's own order. It skips a repeated delivery (I1).
@@ -108,7 +109,7 @@ func (r *Replica) deliver(d *multicast.Delivery, replies []turn.Call) ([]turn.Ca
 	p.time = max(p.time, e.Time)
 	r.cross.Advance(e.Time)
 	a, err := r.executeEntry(&e, d.ID)
-	r.cross.Settle()
+	r.cross.EndEntry()
 	r.watches.note(r.cross.Own(), markOf(p.position), a.session)
 	if err == nil && r.isDigested(before) {
 		r.takeDigest(d.ID)
@@ -132,7 +133,7 @@ func (r *Replica) deliver(d *multicast.Delivery, replies []turn.Call) ([]turn.Ca
 	return r.answers(replies), nil
 }
 
-// effect is the result of an entry for the calls that wait for it.
+// effect is the result of the execution of an entry. The calls that wait for the entry get it.
 type effect struct {
 	outcome ask.Outcome // of a client's request; Overloaded: it met a hold, and nothing was executed
 	result  []byte
@@ -238,7 +239,7 @@ func (r *Replica) applyUpdate(q *ask.Request, from *ask.Client, e *order.Entry) 
 	answer := result.Append(nil)
 	r.sessions.Record(u, answer)
 	if e.Durable && wantsDisk(&c) {
-		answer = tellDisk(&c, result, r.cross.Count())
+		answer = withPlace(&c, result, r.cross.Count())
 	}
 	return effect{outcome: ask.Answered, result: answer, session: q.Session}, nil
 }

@@ -63,7 +63,7 @@ func (b *backup) save(keys meta.Keys) {
 // the time for which its blocks are held. With release, it releases the blocks. It returns the newest backup
 // that the partition knows. Call it between two steps; it has its effect in the next one.
 func (r *Replica) Mark(number uint64, release bool) (newest uint64) {
-	r.orders.HearBackup(number)
+	r.orders.LearnBackup(number)
 	r.backup.propose = varint.AppendUint(varint.AppendUint(nil, number), varint.Bit(release))
 	return r.backup.number
 }
@@ -93,7 +93,7 @@ func (r *Replica) mark(e *order.Entry) error {
 	}
 	r.backup.storedBackup = storedBackup{e.Backup, e.Time + posix.Time(HoldBlocks)}
 	r.backup.save(r.keys)
-	r.orders.HearBackup(e.Backup)
+	r.orders.LearnBackup(e.Backup)
 	return nil
 }
 
@@ -128,21 +128,22 @@ func (r *Replica) holdBlocks(c *meta.Command) *meta.Command {
 	return &held
 }
 
-// hearBackup takes the numbers of backups from proofs that this replica has accepted.
-func (r *Replica) hearBackup(p ask.Proofs) {
+// learnBackup takes the numbers of backups from proofs that this replica has accepted.
+func (r *Replica) learnBackup(p ask.Proofs) {
 	for i := range p {
 		if _, number := splitTag(p[i].Tag); number != nil {
 			if n := binary.BigEndian.Uint64(number); n <= uint64(r.now.Wall+int64(maxAhead))/uint64(time.Millisecond) {
-				r.orders.HearBackup(n)
+				r.orders.LearnBackup(n)
 			}
 		}
 	}
 }
 
-// A tag may end with the number of a backup. The seal covers the number, so a client cannot forge it.
+// A tag is the proof of a vector. It consists of a seal, which proves the vector by the vector
+// key, and perhaps the number of a backup. The seal covers the number, so a client cannot forge it.
 const (
-	tagUnit     = 16 // length of a seal in bytes; without vector keys there is no seal
-	taggedBytes = 8
+	sealUnit   = 16 // the length of a seal in bytes is a multiple of this; without vector keys it is 0
+	numberSize = 8  // in bytes, of the number of a backup
 )
 
 func appendTagged(b []byte, backup uint64) []byte {
@@ -152,10 +153,10 @@ func appendTagged(b []byte, backup uint64) []byte {
 	return binary.BigEndian.AppendUint64(b, backup)
 }
 
-// splitTag returns the seal of a tag, and the number of a backup after it; nil: there is none.
+// splitTag returns the two parts of a tag: the seal, and the encoded number of a backup; nil: it has none.
 func splitTag(tag []byte) (seal, number []byte) {
-	if len(tag)%tagUnit != taggedBytes {
+	if len(tag)%sealUnit != numberSize {
 		return tag, nil
 	}
-	return tag[:len(tag)-taggedBytes], tag[len(tag)-taggedBytes:]
+	return tag[:len(tag)-numberSize], tag[len(tag)-numberSize:]
 }

@@ -13,10 +13,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// The replicas of a partition are compared by digests of their stores at the same places of the partition's
-// own order (invariant I6). The places are a function of the order, so no entry is needed for them. A digest
-// is taken after each entry whose number is a multiple of digestEvery, and after each entry with which the
-// time of the order enters a new Config.DigestPeriod.
+// Each replica takes digests of its store, and the digests of the replicas of a partition are compared
+// (invariant I6). All replicas take them after the same entries: after each entry whose number is a multiple
+// of digestEvery, and after the first entry in each Config.DigestPeriod by the time of the entries.
 const (
 	digestEvery = 4096
 	keptDigests = 16
@@ -67,9 +66,9 @@ func (r *Replica) Digests() []Digest {
 	return append([]Digest(nil), r.digests.recent...)
 }
 
-// VerifyDigest passes the sum of all entries of the store (SumStore), which were read at the moment when the
-// store claimed a digest. If they differ, the store was changed without this replica, or by a version that
-// keeps no digest. Then the digests are corrected to the sum.
+// VerifyDigest compares the sum of all entries of the store (read, see SumStore) with the digest that the
+// store maintained at the moment of the reading (claimed). If they differ, the store was changed without this
+// replica, or by a version that keeps no digest. Then the digests are corrected by the difference.
 func (r *Replica) VerifyDigest(read, claimed digest.Sum) {
 	r.digests.verified = true
 	difference := read.Sub(claimed)

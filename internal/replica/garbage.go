@@ -22,15 +22,16 @@ import (
 //	G1  Only an OpWrite in the order of its home makes the first reference to a block; the update must be of
 //	    the block's session, which must be open, and its counter not below the horizon; else EINVAL, or
 //	    UnknownSession, and nothing changes (applyUpdate, meta's mayName). Commands of several partitions,
-//	    relays and posts are no writes. So the client's belief about a write does not matter: a write that is
-//	    ordered behind the renewal that gave it up has no effect, and neither has a repeated or delayed one.
+//	    relays and posts are no writes. So it does not matter whether the client has given a write up: if the
+//	    write is ordered after the renewal that raised the horizon, it has no effect. The same is true of a
+//	    repeated or delayed write.
 //	G2  A session that has ended is never open again (I2: its number is remembered for a week by the order's
 //	    time, longer than any copy of its opening lives). A client puts a block only after the opening of its
 //	    session was answered, and so ordered. S is newer than the finding of the block, that is newer than its
 //	    put, so a session that is not open in S has ended. This is why the answer must be Fresh: in an old
 //	    state the session may not be open yet.
-//	G3  The horizon of a session only grows (renewSession). So by G1 and G2 a write that is ordered behind S
-//	    does not name a block that cannot be written any more in S.
+//	G3  The horizon of a session only grows (session.Sessions.Renew). So by G1 and G2 a write that is ordered
+//	    after S does not name a block that cannot be written any more in S.
 //	G4  If an extent names a block in S or earlier, the home has a record of it from the write on until
 //	    OpCollected (I9 of package meta), whether the file is here, has been moved, is open without a name, or
 //	    is an orphan: extents change hands only by Move and Rename, to which the block is held, then away;

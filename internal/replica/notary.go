@@ -8,10 +8,10 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 )
 
-// rememberFor is the time after which a notary forgets seals, because the keys may have changed.
+// rememberFor is the time after which a notary forgets tags, because the keys may have changed.
 const rememberFor = time.Second
 
-// remembered is the number of proofs that a notary remembers. It has made or accepted them.
+// remembered is the number of proofs that a notary remembers: the newest ones that it has made or accepted.
 const remembered = 16
 
 // notary makes and verifies the tags of one replica. Clients show the same vectors repeatedly, so it

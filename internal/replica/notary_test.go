@@ -73,7 +73,7 @@ func TestATagCarriesABackup(t *testing.T) {
 		require.True(t, n.accepts(ask.Proofs{p}))
 		_, number := splitTag(p.Tag)
 		require.Equal(t, []byte{0, 0, 0, 0, 0, 0, 0, 7}, number)
-		seal := slices.Clip(p.Tag[:len(p.Tag)-taggedBytes])
+		seal := slices.Clip(p.Tag[:len(p.Tag)-numberSize])
 		for _, forged := range [][]byte{seal, appendTagged(seal, 8), appendTagged(n.tag(v, 0), 9)} {
 			require.Equal(t, keys == nil, n.accepts(ask.Proofs{{Vector: v, Tag: forged}}), "%x", forged)
 		}

@@ -28,18 +28,18 @@ func (r *Replica) persist(out *turn.Output) {
 	r.persists = r.persists[:0]
 }
 
-// A batch or write with meta.OnDisk needs no such request: its entry is durable (multicast.Message.Durable),
-// so when it is delivered, a majority has the entry and all before it on disk, in any mode of the logs. The
-// answer of the execution names the place of the entry. The recorded answer, which a repeated update gets,
-// does not: it is the same at all replicas and versions.
+// A batch or write with meta.OnDisk needs no such request. Its entry is durable (multicast.Message.Durable):
+// when it is delivered, a majority has the entry and all entries before it on disk. The first answer to the
+// update has the place of the entry. The stored answer, which a repeated update gets, has no place: stored
+// answers are equal at all replicas and versions.
 
 // wantsDisk reports whether an update must be on the disks of a majority before it is executed.
 func wantsDisk(c *meta.Command) bool {
 	return c.Flags&meta.OnDisk != 0 && (c.Op == meta.OpBatch || c.Op == meta.OpWrite)
 }
 
-// tellDisk returns the answer to a durable update that is executed at a place of the order.
-func tellDisk(c *meta.Command, result meta.Result, place uint64) []byte {
+// withPlace returns the answer to a durable update with the place at which it was executed.
+func withPlace(c *meta.Command, result meta.Result, place uint64) []byte {
 	if c.Op == meta.OpWrite {
 		if result.Code == posix.OK {
 			result.Data = varint.AppendUint(nil, place)

@@ -9,16 +9,18 @@ import (
 
 // A bound client must not fill the memory and the disks of all replicas, nor take the capacity of other
 // clients. Therefore the asked replica bounds the requests of each client name. Clients with user 0 and the
-// cluster's own processes have no bounds. The bounds are not replicated state, so replicas with different
-// bounds execute the same entries. A client may use all replicas of a partition at once, and each counts only
-// the requests that it has proposed and the state that it has executed. So the effective bound is the given
-// one times the number of replicas.
+// cluster's own processes have no bounds.
+//
+// The bounds are not replicated state: replicas with different bounds execute the same entries. Each replica
+// counts only the requests that it has proposed and the state that it has executed. So a client that uses all
+// replicas of a partition at once has the bound of one replica times their number.
 const (
 	// MaxSessionsOfClient is the maximum number of open sessions of a bound client in a partition.
 	MaxSessionsOfClient = 64
 	// MaxHeldOfClient is the maximum number of inodes that the sessions of a bound client hold together.
 	MaxHeldOfClient = 2 * ask.MaxHeld
-	// The room for waiting requests of each kind is divided by this number; a bound client gets one part.
+	// A bound client may have MaxPending/proposedParts proposed updates, MaxPending/blockedParts blocked
+	// ones, and MaxPending/queryParts queries that wait.
 	proposedParts, blockedParts, queryParts = 4, 8, 4
 )
 

@@ -13,7 +13,7 @@ import (
 // replaceAgain is the time after which a replacement that is not done is requested again.
 const replaceAgain = time.Second
 
-// seats are the operators' requests about the members of the group.
+// seats has the requests of operators about the members of the group: to replace members, and to lead.
 type seats struct {
 	replace []multicast.Replacement // requested replacements that are not known to be done, oldest first
 	askAt   time.Duration           // time of the next request to the orders

@@ -49,7 +49,7 @@ type Config struct {
 	Shards      []uint16
 	Cluster     []byte // the identity of the cluster: clients of another one are refused; nil: all are accepted
 	Self        multicast.ProcessID
-	Index       int           // of Self in its group: spreads work that any replica may do
+	Index       int           // of Self in its group; replicas do optional work at different times by it
 	Incarnation uint64        // grows with every start of the process; below 2^31
 	Sealer      ask.Sealer    // of the proofs that clients carry; nil: proofs are not verified
 	Lease       time.Duration // a session that is silent for longer ends; 0: session.DefaultLease
@@ -156,7 +156,7 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 	if r.backup.storedBackup, err = loadBackup(keys); err != nil {
 		return nil, err
 	}
-	r.orders.HearBackup(r.backup.number)
+	r.orders.LearnBackup(r.backup.number)
 	// A crash of the process alone may have left writes that a loss of power would undo. The cores forget
 	// covered messages.
 	if err := keys.Commit(true); err != nil {
@@ -266,7 +266,7 @@ func (r *Replica) request(call turn.Call, out *turn.Output) {
 		out.Replies = append(out.Replies, r.reply(call.Token, ask.Unproven, nil))
 		return
 	}
-	r.hearBackup(q.Proofs)
+	r.learnBackup(q.Proofs)
 	q.Merge()
 	if !r.tickets.admits(&call, &q, &command, r.sessions) {
 		stale := meta.Result{Code: posix.ESTALE}

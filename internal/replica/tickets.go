@@ -152,7 +152,7 @@ func (t *tickets) give(token uint64, s ask.Outcome, answer []byte) (given []posi
 		if err != nil {
 			return nil // the client cannot decode the answer either
 		}
-		all = meta.Told(n.op, n.named, &result)
+		all = meta.NewInodes(n.op, n.named, &result)
 	}
 	if n.renew {
 		all = append(all, n.named...)

@@ -121,5 +121,5 @@ func TestAnswersWithoutTickets(t *testing.T) {
 	require.Empty(t, f.one(q).Tickets)
 	require.Empty(t, f.as(&ask.Client{Name: "o", Authority: posix.Everybody()}, q).Tickets)
 	moved := meta.Result{Code: posix.EREMOTE, Attr: posix.Attr{Ino: 99}}
-	require.Empty(t, meta.Told(meta.OpUnlink, nil, &moved))
+	require.Empty(t, meta.NewInodes(meta.OpUnlink, nil, &moved))
 }

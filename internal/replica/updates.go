@@ -18,9 +18,9 @@ type update struct {
 	call    turn.Call // the first call for the update
 	tokens  []uint64  // tokens of all calls for the update whose clients wait
 	query   ask.Request
-	command meta.Command // the command of an update; empty for a change of a session
-	since   time.Duration
-	grows   int                 // number of inodes that its session holds in addition after it
+	command meta.Command        // the command of an update; empty for a change of a session
+	since   time.Duration       // the time of its arrival
+	grows   int                 // number of inodes by which it increases those that its session holds
 	doubted bool                // it has waited for the entries that the client claims to have seen
 	ending  multicast.MessageID // the entry that ends the update after its deadline
 }
@@ -37,14 +37,14 @@ func (u *update) session() session.Update {
 	return session.Update{Session: u.query.Session, Seq: u.query.Seq, Done: u.query.Done}
 }
 
-// updates are the updates of one partition at this replica, which was asked for them.
-type updates struct { // proposed and not delivered
-	proposed map[multicast.MessageID]*update // the updates in proposed, by name
-	byName   map[session.Name]*update        // not proposed: they wait for a command of several partitions, or for a directory
-	blocked  []*update                       // shares of bound clients in proposed
+// updates are the updates of one partition that this replica has received from clients and not answered.
+type updates struct {
+	proposed map[multicast.MessageID]*update // proposed and not delivered
+	byName   map[session.Name]*update        // the updates in proposed, by name
+	blocked  []*update                       // not proposed: they wait for a command of several partitions, or for a directory
 	shares   map[string]share                // of bound clients in proposed
 	resume   bool                            // the next step must try blocked updates again
-	wakeAt   time.Duration
+	wakeAt   time.Duration                   // time of the next work on blocked updates; 0: none
 }
 
 func newUpdates() updates {
@@ -93,9 +93,12 @@ func (r *Replica) update(u update, out *turn.Output) {
 	}
 }
 
-// isBlocked reports whether an update of one partition must wait before it is proposed. Reasons: its client
-// has seen the commit of a command that is undecided here and touches its objects; it would meet a hold; or
-// its client recalls too many directories.
+// isBlocked reports whether an update of one partition must wait before it is proposed, for one of these
+// reasons:
+//
+//   - Its client has seen the commit of a command that is undecided here and touches its objects.
+//   - A command of several partitions holds its objects.
+//   - Its client recalls too many directories.
 func (r *Replica) isBlocked(u *update) bool {
 	seen := u.query.Reader(r.cfg.Partition)
 	return seen.LastOpen() > r.cross.Count() && r.now.Mono-u.since < ask.DoubtAfter || r.cross.Awaits(seen, &u.command) || r.machine.Blocked(&u.command) ||

@@ -36,8 +36,8 @@ type watches struct {
 	recalled func(session uint64) []posix.Ino
 
 	history uint64
-	before  uint64  // the place before the first kept one
-	mark    uint64  // the mark of place before
+	before  uint64  // the number of the place before the first kept one
+	mark    uint64  // the mark of that place
 	places  []place // the kept places, without gaps
 	kept    int     // number of changes in places
 	scanned uint64  // waiting requests were answered up to this place
@@ -46,7 +46,7 @@ type watches struct {
 
 // place has the changes of one entry of the order.
 type place struct {
-	mark    uint64
+	mark    uint64 // of the entry: see markOf
 	session uint64 // session of the update; 0: it has none, or is of several partitions
 	changes []meta.Change
 }
@@ -166,8 +166,8 @@ func (w *watches) of(owner string) (n int) {
 	return n
 }
 
-// tell answers the requests that wait for one of the newly committed places.
-func (w *watches) tell(replies []turn.Call) []turn.Call {
+// answerNew answers the requests that wait for one of the newly committed places.
+func (w *watches) answerNew(replies []turn.Call) []turn.Call {
 	added := w.after(w.scanned)
 	w.scanned = w.end()
 	return w.answerAll(replies, func(q *watch) bool { return w.isLost(q) || w.isRecalled(q) || isUrgent(q, added) })

@@ -79,9 +79,8 @@ func (a *account) isUnused() bool {
 	return true
 }
 
-// admitCall is called by gRPC before gRPC accepts a call, and must not block. The part of a request that
-// arrives before a handler reads it is bounded by the window of its stream. So the number of calls must be
-// bounded as well.
+// admitCall is called by gRPC before it accepts a call, and must not block. It bounds the number of calls:
+// each call may have one window of unread bytes in memory.
 func admitCall(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	info := infoOf(ctx)
 	if info == nil || info.account == nil {
@@ -117,8 +116,8 @@ func (a *account) charge(ctx context.Context, read func() (size int, err error))
 	return func() { a.reading.Release(held) }, nil
 }
 
-// admit waits until a request of size bytes of the client may be read, for the framed protocol. leave returns
-// the held bytes. A nil account belongs to a server, which has no bounds.
+// admit waits until a request of size bytes of the client may be read, for the framed protocol. The caller
+// passes held to leave at the end of the call. A nil account belongs to a server, which has no bounds.
 func (a *account) admit(ctx context.Context, size int) (held int64, err error) {
 	if a == nil {
 		return 0, nil
@@ -143,8 +142,8 @@ func (a *account) leave(held int64) {
 	a.open.Add(-1)
 }
 
-// handleCall is the generated handler of Call, except that a client's request is read only when it is the
-// client's turn.
+// handleCall replaces the generated handler of Call. It reads the request of a client only when the account
+// of the client permits it.
 func (s *Server) handleCall(ctx context.Context, read func(any) error) (any, error) {
 	request := new(wire.CallRequest)
 	if info := infoOf(ctx); info != nil && info.account != nil {

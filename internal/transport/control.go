@@ -17,7 +17,7 @@ func (s *Server) Control(h Handler) { s.control.Serve(h) }
 func (s *Server) CallAddress(ctx context.Context, address string, request []byte) ([]byte, error) {
 	return s.control.call(ctx, request, func(ctx context.Context) ([]byte, error) {
 		if s.isHere(address) {
-			ctx = asOurselves(ctx)
+			ctx = withoutPeer(ctx)
 			return abandon(ctx, func() ([]byte, error) { return s.answer(ctx, controlProcess, request) })
 		}
 		return s.pool.callServer(ctx, address, request)

@@ -6,25 +6,25 @@
 //
 // A link is a pair of FIFO streams of frames between two processes. A link lives through a sequence of
 // sessions. In a session no frame is lost, duplicated or reordered, however often connections break. A
-// session ends when one of the processes restarts, which its higher incarnation shows, or when a window
-// overflows. At each end a session begins with a frame without data, from Links.Take, and then:
+// session ends when one of the processes restarts with a higher incarnation, or when a window overflows.
+// The owner of an end, which is the process that uses it, learns of a new session by a start: Links.Take
+// returns a frame without data. The owner answers it with Links.Accept. Then:
 //
 //   - the frames received between two starts are a prefix of the frames that the peer sent between two of its
 //     Accepts. If that session is the last, the processes live and the network heals, all of these frames
 //     arrive;
-//   - a frame that is sent between sessions is dropped, and so is a frame that is sent after a start that is
-//     not accepted yet. Otherwise an owner that has not seen a start could put the second half of a
-//     conversation, with the first half lost, at the beginning of the new session.
+//   - a frame that is sent between sessions is dropped, and so is a frame that is sent between a start and
+//     its Accept: the owner has sent it before it learned of the session, as a part of a conversation of
+//     which the earlier frames are lost.
 //
 // The link to a peer begins when either end first sends to the other. Each process also has a link to itself.
 //
 // # The window
 //
-// The unread data of a peer, sent but not yet taken by its owner with Take, is at most Window bytes. A frame
-// that would exceed the window gets ErrBacklog, the queue is dropped, and all later frames get ErrBacklog
-// until a new session begins at both ends. The new session begins when the owner of the peer has taken the
-// frames of earlier sessions. A peer that is slow or down thus costs at most one window at each side, and
-// gets no new frames before it has drained.
+// The window bounds the data that was sent to a peer and that the peer has not taken with Take: at most
+// Window bytes. When a frame would exceed the window, the session ends: the queue is dropped, and Send
+// returns ErrBacklog until a new session begins. It begins when the peer has taken all frames of earlier
+// sessions. So a peer that is slow or down costs at most one window at each end.
 //
 // # Calls
 //
@@ -45,13 +45,14 @@
 //
 //   - The framed protocol, globalfs/1: each message begins with its length, kind and number (framing.go).
 //     Between two addresses there is, in each direction, a connection for the packets of links, one for
-//     calls, and one for calls that carry more than 64 KiB, so that small calls do not wait behind blocks of
-//     data. The goroutine that has a message writes it; messages that become ready during a write leave
-//     together in the next one. The goroutine that reads hands packets to their links, and may take the turn
-//     of the process that receives them (Links.Notify); Links.Flush writes the messages that the process
-//     sends. No turn waits for a peer: a goroutine writes the bytes that a socket does not take at once.
-//     Calls to processes with Endpoint.ServeLater have no goroutine: the turn with the answer writes it.
-//     Other calls go to goroutines that are kept for them.
+//     calls, and one for calls that carry more than 64 KiB, so that small calls do not wait behind blocks
+//     of data. A goroutine with a message writes it itself; messages that become ready during a write leave
+//     together in the next one. The goroutine that reads hands packets to their links, and may run a turn
+//     of the receiving process: one step of its core, with its output (package driver; Links.Notify). In
+//     the turn Links.Flush writes the messages of the process. No turn waits for a peer: another goroutine
+//     writes the bytes that a socket does not take at once. Calls to processes with Endpoint.ServeLater
+//     have no goroutine: the turn that computes the answer writes it. Other calls go to goroutines that are
+//     kept for them.
 //   - gRPC, for servers and clients of earlier versions: one connection, with one stream for the packets of
 //     links. A client tries the framed protocol again after a minute with a server that speaks only gRPC.
 //
@@ -67,15 +68,20 @@
 // # Shared memory
 //
 // With Config.SharedMemory and Credentials a Server also listens on a Unix socket without a file, at a random
-// name. It says the name to each framed connection. A client that finds somebody listening there is on the
-// same host: it makes the handshake again on that socket, with the same checks, and compares the server's
-// identity with that of the first connection. Inside of TLS the server says its user and its name. The client
-// compares them with the user at the other end of the socket and the name that it has dialled: a process that
-// relays the handshake to take its place afterwards runs as another user. The client accepts inside of TLS,
-// too, so that no relay can accept in its place. Then the connection continues in shared memory (package
-// shmconn) with the messages, limits and timers of the framed protocol, and the first connection ends. After
-// any failure the first connection stays, and the server is tried again after a minute, with the next
-// connection.
+// name. The change of a connection to shared memory has these steps:
+//
+//  1. The server sends the name of the socket on each framed connection.
+//  2. The client connects to the name. If that succeeds, the server is on the same host.
+//  3. Both make the handshake of TLS again on the socket. The client compares the identity of the server with
+//     that on the first connection.
+//  4. Inside of TLS the server sends its user and the name of its socket. The client compares them with the
+//     user at the other end of the socket, and with the name to which it has connected. This excludes a
+//     process that relays the handshake to read the shared memory afterwards: it runs as another user.
+//  5. Inside of TLS the client accepts. So no relay can accept in its place.
+//  6. The connection continues in shared memory (package shmconn), with the messages, limits and timers of
+//     the framed protocol. The first connection ends.
+//
+// After a failure the first connection stays. The next connection after a minute tries again.
 //
 // # Access control
 //

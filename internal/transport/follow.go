@@ -21,7 +21,7 @@ func (s *Server) join(address string, e *linkEnd) {
 // follow moves the links to peers that have moved, and ends senders that have no links any more, until the
 // server closes.
 func (s *Server) follow() {
-	tick := time.NewTicker(tellEvery)
+	tick := time.NewTicker(positionInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -69,7 +69,7 @@ func (s *sender) followOne(e *linkEnd) {
 	s.server.pool.log.Info("a process has moved, and the link to it follows", "process", e.peer, "from", s.address, "to", address)
 	s.leave(e)
 	e.queued = false
-	e.resume() // packets written to the old address may be lost
+	e.resume() // packets that were sent to the old address may be lost
 	s.server.join(address, e)
 	e.sender.wakeFor(e)
 }

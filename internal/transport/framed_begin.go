@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// framedCall is a call that its process has begun to answer without a waiting goroutine.
+// framedCall is a call that its process answers later (Asynchronous), and for which no goroutine waits.
 //
 // The call ends exactly once: by its answer, by a withdrawal, or at its deadline. The goroutine that deletes
 // the call from session.begun ends it.
@@ -25,7 +25,7 @@ func (s *session) begin(c *framedCall, request []byte) (begun bool, err error) {
 	s.pending.Lock()
 	if s.begun[c.id] != nil || s.cancels[c.id] != nil {
 		s.pending.Unlock()
-		return false, twice(c.id)
+		return false, duplicateCall(c.id)
 	}
 	s.begun[c.id] = c
 	s.pending.Unlock()

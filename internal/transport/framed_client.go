@@ -26,7 +26,7 @@ type answer struct {
 type caller struct {
 	*framedConn
 	leaf     *x509.Certificate // of the peer; nil: it has none
-	shares   string            // name at which the peer accepts processes of its host; empty: none
+	shares   string            // name of the peer's socket for shared memory; empty: the peer offers none
 	slots    chan struct{}     // one element for each call that the peer has not answered yet
 	answered atomic.Bool       // the peer has answered a call
 
@@ -97,14 +97,14 @@ func (p *framedProvider) connectTo(ctx context.Context, address string) (c *call
 	return c, nil
 }
 
-// shake finds out whether a server speaks the framed protocol.
+// shake makes the handshake, and returns errOldPeer if the server does not speak the framed protocol.
 func (p *framedProvider) shake(ctx context.Context, m *meter) (net.Conn, error) {
 	if p.cfg.Credentials == nil {
 		return m, shakePlain(m)
 	}
 	config := p.cfg.Credentials.ClientConfig()
 	config.NextProtos = p.cfg.protocols
-	config.DynamicRecordSizingDisabled = true // small records would cost more than they gain: whole messages count
+	config.DynamicRecordSizingDisabled = true // the receiver waits for whole messages: small records only cost
 	conn := tls.Client(m, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, err
@@ -211,8 +211,8 @@ func (c *caller) forget(call uint64) (waiting chan answer, known bool) {
 	return waiting, known
 }
 
-// withdraw informs the server that no caller waits for a call any more. The call counts as under way until
-// the server answers it, with a short message.
+// withdraw informs the server that the caller does not wait for the answer any more. The call keeps its slot
+// until the server answers it, with a short message.
 func (c *caller) withdraw(call uint64) {
 	c.pending.Lock()
 	if c.calls[call] != nil {

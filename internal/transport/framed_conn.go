@@ -45,7 +45,7 @@ type framedConn struct {
 
 	partial atomic.Bool   // the body of a message is being read
 	bodies  atomic.Uint32 // bodies that have begun to arrive
-	held    atomic.Bool   // this side, not the peer, has suspended reading
+	held    atomic.Bool   // this side does not read now, so that the silence is not the peer's
 
 	mu      sync.Mutex
 	busy    bool            // a goroutine writes
@@ -56,11 +56,13 @@ type framedConn struct {
 	keeper keeper
 }
 
-// keeper is the state of the timer of a connection.
+// keeper is the state of the timer of a connection, which ticks each probeTime.
 type keeper struct {
-	timer                      *time.Timer
-	reads, writes, bodies      uint32
-	quiet, stuck, slow, unused int // ticks
+	timer                 *time.Timer
+	reads, writes, bodies uint32 // the counts at the last tick
+	// The numbers of ticks for which the peer has sent nothing (quiet), has taken no data that waits (stuck),
+	// has not completed a message (slow), and there was no call (unused).
+	quiet, stuck, slow, unused int
 }
 
 func newFramedConn(c net.Conn, m *meter) *framedConn {
@@ -155,7 +157,7 @@ func (c *framedConn) fail(why error) {
 	}
 }
 
-// why returns the reason for the end of the connection.
+// why returns the error with which the connection has ended.
 func (c *framedConn) why() error { return context.Cause(c.ended) }
 
 // send writes a message. start is its head, with the bytes before body. send returns when the message is
@@ -189,8 +191,8 @@ func (c *framedConn) send(ctx context.Context, start, body []byte) error {
 	return err
 }
 
-// sendSoon writes a message without waiting for the peer: bytes that the peer does not take at once leave
-// later. The caller ensures that these bytes are few (meter.isFull).
+// sendSoon sends a message and does not wait for the peer. Bytes that the socket does not take at once are
+// written later. The caller does not call it while earlier bytes wait (meter.isFull).
 func (c *framedConn) sendSoon(message []byte) error {
 	c.mu.Lock()
 	if c.ended.Err() != nil {
@@ -220,8 +222,8 @@ func (c *framedConn) sendSoon(message []byte) error {
 	return err
 }
 
-// trySoon is sendSoon if the peer takes its data at once. If it returns false, nothing was done, and the
-// caller must use send.
+// trySoon is sendSoon, unless many messages or bytes wait for the peer. Then it does nothing and returns
+// false: the caller must use send.
 func (c *framedConn) trySoon(message []byte) bool {
 	c.mu.Lock()
 	full := c.busy && len(c.queue) >= maxQueued

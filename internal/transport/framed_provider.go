@@ -33,8 +33,9 @@ type framedProvider struct {
 	mu     sync.Mutex
 	closed bool                           // GUARDED_BY mu
 	lanes  map[laneKey]*lane              // GUARDED_BY mu
-	bulky  map[multicast.ProcessID]string // GUARDED_BY mu; addresses of processes with a long last reply
-	// unshared holds the servers of this host that offer shared memory in vain, until a time.
+	bulky  map[multicast.ProcessID]string // GUARDED_BY mu; addresses of processes whose last reply was long
+	// unshared has, by name, the servers with which shared memory has failed, and the time of the next
+	// attempt.
 	unshared map[string]time.Time // GUARDED_BY mu
 }
 
@@ -243,7 +244,7 @@ func (s *framedPackets) broken() <-chan struct{} { return s.ended.Done() }
 
 func (s *framedPackets) close() { s.fail(errors.New("the links are closed")) }
 
-// rest waits until ctx ends: an attempt to connect is cheap.
+// rest implements provider. It waits until ctx ends, since it does not learn when an address is reachable.
 func (p *framedProvider) rest(ctx context.Context, _ string) { <-ctx.Done() }
 
 func (p *framedProvider) close() error {

@@ -16,9 +16,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// handlers is the number of goroutines that a Server keeps for calls. A goroutine that is made for one call
-// begins with a small stack, and copies the stack several times while it grows. When all are busy, more are
-// made.
+// handlers is the number of goroutines that a Server keeps for calls. A new goroutine for each call would
+// begin with a small stack, and copy the stack several times while it grows. When all kept goroutines are
+// busy, a call gets a new one.
 const handlers = 32
 
 // framed is the part of a Server that serves connections of the framed protocol.
@@ -62,7 +62,7 @@ func (f *framed) do(job func()) {
 	}
 }
 
-// give starts to serve a connection.
+// give takes over a connection, and serves it in a goroutine.
 func (f *framed) give(g *guest) {
 	most := maxCalls
 	if g.info != nil && g.info.account != nil {
@@ -321,8 +321,8 @@ func (s *session) dispatch(call uint64, body []byte, held int64) error {
 	return nil
 }
 
-// twice is the error for a second call with the same number.
-func twice(call uint64) error {
+// duplicateCall returns the error for a second call with the same number.
+func duplicateCall(call uint64) error {
 	return fmt.Errorf("%w: two calls under way have the number %d", errFormat, call)
 }
 
@@ -331,7 +331,7 @@ func (s *session) expect(call uint64, limit time.Duration) (ctx context.Context,
 	s.pending.Lock()
 	defer s.pending.Unlock()
 	if s.cancels[call] != nil || s.begun[call] != nil {
-		return nil, twice(call)
+		return nil, duplicateCall(call)
 	}
 	if limit > 0 {
 		ctx, s.cancels[call] = context.WithTimeout(s.calls, limit)
@@ -373,7 +373,7 @@ func (s *session) answer(ctx context.Context, call uint64, to multicast.ProcessI
 	if err != nil {
 		s.fail(err)
 	}
-	leave() // a reply that the caller does not take is under way, too
+	leave() // not earlier: the call counts until the caller has taken its reply
 	<-s.slots
 	return reply
 }

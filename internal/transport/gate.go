@@ -47,9 +47,9 @@ func defaultLimits() limits {
 	}
 }
 
-// gate accepts connections, identifies their peers, and passes them to the gRPC server for such peers, or to
-// the framed protocol. A connection with an unknown peer costs little, and cannot exclude others: when there
-// are too many, the oldest one is closed.
+// gate accepts connections and identifies their peers. It passes each connection to the framed protocol, or
+// to one of two gRPC servers: one for servers, one for clients. A connection with an unknown peer costs
+// little, and cannot exclude others: when there are too many, the oldest one is closed.
 type gate struct {
 	listener net.Listener
 	tls      *tls.Config // nil: peers are unknown
@@ -303,8 +303,8 @@ func (g *gate) leaver(name string, before func()) func() {
 	}
 }
 
-// lookAgain is the time between two checks of an account without connections.
-const lookAgain = time.Second
+// accountCheck is the time between two checks of an account without connections.
+const accountCheck = time.Second
 
 // release deletes an account without connections if it equals a new one; otherwise it schedules another
 // check. g.mu is held.
@@ -315,7 +315,7 @@ func (g *gate) release(name string, a *account) {
 		delete(g.accounts, name)
 	default:
 		a.leaving = true
-		time.AfterFunc(lookAgain, func() {
+		time.AfterFunc(accountCheck, func() {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			a.leaving = false

@@ -39,7 +39,7 @@ func (e *grpcEndpoint) Call(ctx context.Context, to multicast.ProcessID, request
 		case err != nil:
 			return nil, err
 		case e.server.isHere(address):
-			ctx = asOurselves(ctx)
+			ctx = withoutPeer(ctx)
 			return abandon(ctx, func() ([]byte, error) { return e.server.answer(ctx, to, request) })
 		}
 		return e.server.pool.call(ctx, to, address, request)

@@ -19,7 +19,7 @@ type grpcLinks struct {
 	inbox   inbox[multicast.Frame]
 	ends    map[multicast.ProcessID]*linkEnd
 	notify  func(mayWork bool) // nil: not set yet
-	leaving []*sender          // senders with packets to write that are not woken yet
+	leaving []*sender          // senders with packets that are sent by the next Flush
 }
 
 // linkEnd is one end of a link, with its owner and the sender to the peer.
@@ -63,12 +63,12 @@ func (k *grpcLinks) Send(to multicast.ProcessID, frame []byte) error {
 		return nil
 	}
 	err := e.send(frame)
-	k.leave(e)
+	k.schedule(e)
 	return err
 }
 
-// leave schedules the packet of e, if it has one, for the next Flush. k.mu is held.
-func (k *grpcLinks) leave(e *linkEnd) {
+// schedule schedules the packet of e, if it has one, for the next Flush. k.mu is held.
+func (k *grpcLinks) schedule(e *linkEnd) {
 	if e.sender.enlist(e) && !slices.Contains(k.leaving, e.sender) {
 		k.leaving = append(k.leaving, e.sender)
 	}
@@ -111,7 +111,7 @@ func (k *grpcLinks) Take(into []multicast.Frame, most int) []multicast.Frame {
 		into = append(into, f)
 		e := k.ends[f.Peer]
 		e.took(f.Data)
-		k.leave(e)
+		k.schedule(e)
 	}
 	return into
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// tellFrames and tellBytes bound the frames and bytes that the owner takes before an acknowledgement is sent.
-// Smaller amounts are acknowledged by the next packet that leaves for another reason.
+// An acknowledgement is sent when the owner has taken ackFrames frames or ackBytes bytes. Smaller amounts are
+// acknowledged by the next packet that leaves for another reason.
 const (
-	tellFrames = 64
-	tellBytes  = Window / 16
+	ackFrames = 64
+	ackBytes  = Window / 16
 )
 
 // generation identifies a life of one end of a link: a start of its process, and the number of restarts of
@@ -37,15 +37,18 @@ func (g generation) encode() *wire.Generation {
 // each new stream. Packets of one stream arrive in order, but packets of an older stream may arrive in
 // between.
 //
-// A session is a pair of generations, one of each end. It never comes back. An end begins a session when a
-// packet shows that the other end knows its present generation; so neither end can take frames of another
-// session for those of this one. A session ends when either generation grows: because the process restarts,
-// or because the window has overflowed. While the owner has not taken all frames of earlier sessions, the end
-// sends nothing, so that the next session begins only after that.
+// A session is identified by a pair of generations, one of each end.
+//
+//   - An end begins a session when a packet shows that the other end knows its present generation. So frames
+//     of different sessions cannot be confused.
+//   - A session ends when either generation grows, because the process restarts or the window has overflowed.
+//     The same pair never occurs again.
+//   - An end sends nothing while its owner has not taken all frames of earlier sessions. So the next session
+//     begins only after that.
 //
 // INVARIANTS
 //   - first <= the number of each frame in queue; the peer's owner has taken all frames before first
-//   - told <= taken <= arrived; unread is the size of the frames between taken and arrived
+//   - acknowledged <= accepted <= arrived; unread is the size of the frames between accepted and arrived
 //   - bytes is the size of queue and at most Window; unread + stale exceeds Window by at most a start
 //   - stale is 0 if started
 //   - queue is empty unless started
@@ -55,7 +58,7 @@ type link struct {
 	started      bool // the session of the generations mine and theirs has begun
 	unaccepted   int  // number of starts that the owner has not accepted
 	full         bool // the window has overflowed: frames are refused until the next session
-	due          bool // a packet must leave even without frames
+	due          bool // a packet must be sent, also without frames
 
 	// The sending half.
 	queue   [][]byte
@@ -104,7 +107,7 @@ func (k *link) overflow() {
 // accept records that the owner has answered a start.
 func (k *link) accept() { k.unaccepted = max(0, k.unaccepted-1) }
 
-// end drops the session and its queue. The peer must be informed.
+// end drops the session and its queue. The next packet reports it to the peer.
 func (k *link) end() {
 	k.started = false
 	k.due = true
@@ -113,7 +116,7 @@ func (k *link) end() {
 	k.arrived, k.accepted, k.acknowledged, k.unread, k.unacknowledged = 0, 0, 0, 0, 0
 }
 
-// begin starts the session of the generations mine and theirs. The peer may wait to be informed.
+// begin starts the session of the generations mine and theirs. The next packet reports it to the peer.
 func (k *link) begin() {
 	k.started, k.full, k.due = true, false, true
 	k.unaccepted++
@@ -128,7 +131,7 @@ func (k *link) receive(p *wire.Packet) (start bool, frames [][]byte, err error) 
 	case source.incarnation == 0:
 		return false, nil, fmt.Errorf("process %d gives no incarnation", k.peer)
 	case c < 0:
-		return false, nil, nil // from an earlier life
+		return false, nil, nil // from an earlier generation
 	case c > 0:
 		k.end()
 		k.theirs = source
@@ -204,7 +207,7 @@ func (k *link) took(frame []byte) {
 	}
 	k.accepted++
 	k.unacknowledged += size
-	if k.accepted-k.acknowledged >= tellFrames || k.unacknowledged >= tellBytes {
+	if k.accepted-k.acknowledged >= ackFrames || k.unacknowledged >= ackBytes {
 		k.due = true
 	}
 }

@@ -25,7 +25,7 @@ func conform(t *testing.T, test func(t *testing.T, w world)) {
 }
 
 // settle waits longer than the interval at which each link sends its position.
-func settle() { time.Sleep(3 * tellEvery); synctest.Wait() }
+func settle() { time.Sleep(3 * positionInterval); synctest.Wait() }
 
 func bootAll(t *testing.T, w world, n int) []*process {
 	var all []*process

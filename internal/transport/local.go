@@ -23,7 +23,7 @@ type Local struct {
 	incarnations map[multicast.ProcessID]uint64      // the last of each process
 	pairs        map[pairKey]*localPair
 	flight       *flight                             // frames that are under way
-	apart        func(a, b multicast.ProcessID) bool // nil: nothing is cut
+	cut          func(a, b multicast.ProcessID) bool // see Cut; nil: nothing is cut
 }
 
 // NewLocal returns a network in which each frame, request and reply takes delay(from, to). delay must return
@@ -96,7 +96,7 @@ func (e *localEndpoint) Call(ctx context.Context, to multicast.ProcessID, reques
 	})
 }
 
-// ask travels to the other process, runs its handler and travels back.
+// ask waits for the delay to the other process, runs its handler, and waits for the delay back.
 func (e *localEndpoint) ask(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
 	if err := e.local.travel(ctx, e.self, to); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (e *localEndpoint) ask(ctx context.Context, to multicast.ProcessID, request
 	if other == nil {
 		return nil, unreachable(to, "it is not running")
 	}
-	reply, err := other.answer(asOurselves(ctx), request)
+	reply, err := other.answer(withoutPeer(ctx), request)
 	if late := e.local.travel(ctx, to, e.self); late != nil {
 		return nil, late
 	}

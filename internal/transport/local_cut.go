@@ -6,13 +6,13 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Cut replaces the cuts of the network: nothing passes between two processes for which apart returns true.
-// apart must be symmetric and quick; nil heals everything. Frames under way over a cut link are lost, and the
-// link starts again after the cut. A lost call gets no error: its caller waits until its context ends.
-func (l *Local) Cut(apart func(a, b multicast.ProcessID) bool) {
+// Cut replaces the cuts of the network: nothing passes between two processes for which cut returns true. cut
+// must be symmetric and quick; nil heals everything. Frames that are under way over a cut link are lost, and
+// the link starts again after the cut. A lost call gets no error: its caller waits until its context ends.
+func (l *Local) Cut(cut func(a, b multicast.ProcessID) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.apart = apart
+	l.cut = cut
 	for _, p := range l.pairs {
 		switch {
 		case l.isCut(p.low, p.high):
@@ -25,7 +25,7 @@ func (l *Local) Cut(apart func(a, b multicast.ProcessID) bool) {
 
 // isCut reports whether two processes are cut from each other. l.mu is held.
 func (l *Local) isCut(a, b multicast.ProcessID) bool {
-	return a != b && l.apart != nil && l.apart(a, b)
+	return a != b && l.cut != nil && l.cut(a, b)
 }
 
 // pass waits until ctx ends if two processes are cut from each other.

@@ -14,7 +14,7 @@ func keyOf(a, b multicast.ProcessID) pairKey { return pairKey{min(a, b), max(a, 
 
 // localPair is the link between two processes.
 //
-// INVARIANT: on implies that the links of both are open, and that the two are not cut from each other.
+// INVARIANT: if started, the links of both are open, and the two are not cut from each other.
 type localPair struct {
 	pairKey
 	started bool

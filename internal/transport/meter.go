@@ -10,9 +10,9 @@ import (
 // drainPiece is the maximum size in bytes of one write.
 const drainPiece = 64 << 10
 
-// meter is the connection below TLS. It counts reads and writes, which distinguishes a slow peer from one
-// that is gone. With soon, a write does not wait for the peer: a goroutine writes the bytes that the socket
-// does not take at once.
+// meter is the connection below TLS. It counts reads and writes: the counts distinguish a slow peer from a
+// silent one. While soon is set, a write does not wait for the peer: a goroutine writes the bytes that the
+// socket does not take at once.
 type meter struct {
 	net.Conn
 	atOnce        func(b []byte) (int, error) // writes what the connection takes without waiting; nil: unknown
@@ -21,7 +21,7 @@ type meter struct {
 
 	mu       sync.Mutex
 	unsent   []byte        // GUARDED_BY mu; written, and not taken by the socket
-	draining chan struct{} // GUARDED_BY mu; closed when a goroutine has written rest; nil: there is none
+	draining chan struct{} // GUARDED_BY mu; closed when a goroutine has written unsent; nil: none writes it
 	failed   error         // GUARDED_BY mu; of that goroutine
 }
 

@@ -23,9 +23,9 @@ func PeerOf(ctx context.Context) (identity.Identity, bool) {
 	return *id, true
 }
 
-// asOurselves returns the context of a call to a process here: this process itself makes the calls that it
-// needs to answer a peer's call.
-func asOurselves(ctx context.Context) context.Context {
+// withoutPeer returns the context of a call to a process of this server without the identity of a peer. A
+// handler that calls a process here to answer a peer's call makes that call for itself.
+func withoutPeer(ctx context.Context) context.Context {
 	if ctx.Value(peerKey{}) == nil {
 		return ctx
 	}

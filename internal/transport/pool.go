@@ -49,8 +49,8 @@ type Config struct {
 	// CallsPerSecond is the maximum rate of calls of each client at a Server; more wait. 0:
 	// DefaultCallsPerSecond.
 	CallsPerSecond int
-	// SharedMemory lets peers of this host with Credentials use shared memory instead of TCP (sharing.go).
-	// Both ends must have it.
+	// SharedMemory permits shared memory instead of TCP for peers on this host (sharing.go). It needs
+	// Credentials, and both ends must have set it.
 	SharedMemory bool
 	// Logger receives messages about broken connections; nil: no log.
 	Logger *slog.Logger
@@ -120,7 +120,7 @@ type pool struct {
 func newPool(cfg Config) *pool {
 	p := &pool{cfg: cfg, log: cfg.Logger}
 	if slices.Contains(cfg.protocols, framedProtocol) {
-		both := newEither(cfg)
+		both := newFallback(cfg)
 		p.provider, p.framed = both, both.framed.(*framedProvider)
 	} else {
 		p.provider = newGRPCProvider(cfg)

@@ -43,20 +43,20 @@ type directStream interface {
 // oldPeerTime is the time without new attempts of the framed protocol at an address that speaks only HTTP/2.
 const oldPeerTime = time.Minute
 
-// either uses the framed protocol, and gRPC if a server is too old for that.
-type either struct {
+// fallback is a provider that uses the framed protocol, and gRPC for servers that do not speak it.
+type fallback struct {
 	framed, grpc provider
 
 	mu  sync.Mutex
 	old map[string]time.Time // GUARDED_BY mu; the end of the time as an old server, by address
 }
 
-func newEither(cfg Config) *either {
-	return &either{framed: newFramedProvider(cfg), grpc: newGRPCProvider(cfg), old: map[string]time.Time{}}
+func newFallback(cfg Config) *fallback {
+	return &fallback{framed: newFramedProvider(cfg), grpc: newGRPCProvider(cfg), old: map[string]time.Time{}}
 }
 
 // isOld reports whether an address counts as an old server.
-func (e *either) isOld(address string) bool {
+func (e *fallback) isOld(address string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.old) == 0 {
@@ -71,7 +71,7 @@ func (e *either) isOld(address string) bool {
 }
 
 // learn records an old server if err shows it.
-func (e *either) learn(address string, err error) (old bool) {
+func (e *fallback) learn(address string, err error) (old bool) {
 	if !errors.Is(err, errOldPeer) {
 		return false
 	}
@@ -81,7 +81,7 @@ func (e *either) learn(address string, err error) (old bool) {
 	return true
 }
 
-func (e *either) call(ctx context.Context, to multicast.ProcessID, address string, request []byte) ([]byte, error) {
+func (e *fallback) call(ctx context.Context, to multicast.ProcessID, address string, request []byte) ([]byte, error) {
 	if !e.isOld(address) {
 		reply, err := e.framed.call(ctx, to, address, request)
 		if err == nil || !e.learn(address, err) {
@@ -91,7 +91,7 @@ func (e *either) call(ctx context.Context, to multicast.ProcessID, address strin
 	return e.grpc.call(ctx, to, address, request)
 }
 
-func (e *either) packets(ctx context.Context, address string) (packetStream, error) {
+func (e *fallback) packets(ctx context.Context, address string) (packetStream, error) {
 	if !e.isOld(address) {
 		stream, err := e.framed.packets(ctx, address)
 		if err == nil || !e.learn(address, err) {
@@ -101,7 +101,7 @@ func (e *either) packets(ctx context.Context, address string) (packetStream, err
 	return e.grpc.packets(ctx, address)
 }
 
-func (e *either) rest(ctx context.Context, address string) {
+func (e *fallback) rest(ctx context.Context, address string) {
 	if e.isOld(address) {
 		e.grpc.rest(ctx, address)
 	} else {
@@ -109,4 +109,4 @@ func (e *either) rest(ctx context.Context, address string) {
 	}
 }
 
-func (e *either) close() error { return errors.Join(e.framed.close(), e.grpc.close()) }
+func (e *fallback) close() error { return errors.Join(e.framed.close(), e.grpc.close()) }

@@ -15,9 +15,9 @@ const (
 	// batchBytes is the size of one write, unless a single frame is longer. With its overhead it fits into
 	// the 32 KiB buffers of gRPC; the next larger buffers have 1 MiB and are cleared for each use.
 	batchBytes = 28 << 10
-	// tellEvery is the interval at which every link sends its position. The position reveals silent restarts
-	// and new listeners, and acknowledges frames that no packet has acknowledged.
-	tellEvery = time.Second
+	// positionInterval is the interval at which every link sends its position. From the position the peer
+	// learns of a restart and of a new listener. It also acknowledges frames that no packet has acknowledged.
+	positionInterval = time.Second
 	// mostBatches is the maximum number of batches that a goroutine other than the sender's writes at a time.
 	mostBatches = 4
 	// Pauses between streams that break at once.
@@ -150,26 +150,27 @@ func (s *sender) run() {
 // minute.
 func newOutage() *rate.Sometimes { return &rate.Sometimes{First: 2, Interval: time.Minute} }
 
-// rest waits for a while, or until an unreachable address may be reachable again.
+// rest pauses between two attempts to connect: for a while, or until an unreachable address may be reachable
+// again.
 func (s *sender) rest(pause time.Duration) {
 	ctx, cancel := context.WithTimeout(s.ctx, pause/2+random.N(pause))
 	defer cancel()
 	s.server.pool.rest(ctx, s.address)
 }
 
-// here is the stream to links of this server's own address. It is not a directStream, because then the turn
-// of one process would run inside the turn of another.
-type here struct{ *Server }
+// ownStream is the stream to links of this server's own address. It is not a directStream, because then the
+// turn of one process would run inside the turn of another.
+type ownStream struct{ *Server }
 
-func (h here) send(batch *wire.Batch) error { return h.deliver(batch) }
-func (here) broken() <-chan struct{}        { return nil }
-func (here) why() error                     { return nil }
-func (here) close()                         {}
+func (s ownStream) send(batch *wire.Batch) error { return s.deliver(batch) }
+func (ownStream) broken() <-chan struct{}        { return nil }
+func (ownStream) why() error                     { return nil }
+func (ownStream) close()                         {}
 
 // stream opens a stream and writes to it until it breaks.
 func (s *sender) stream(ctx context.Context) error {
 	if s.server.isHere(s.address) {
-		return s.pump(ctx, here{s.server})
+		return s.pump(ctx, ownStream{s.server})
 	}
 	stream, err := s.server.pool.packets(ctx, s.address)
 	if err != nil {
@@ -182,7 +183,7 @@ func (s *sender) stream(ctx context.Context) error {
 
 // pump writes the ready packets until the stream has broken.
 func (s *sender) pump(ctx context.Context, stream packetStream) error {
-	tick := time.NewTicker(tellEvery)
+	tick := time.NewTicker(positionInterval)
 	defer tick.Stop()
 	s.forAll((*link).resume)
 	defer func() {

@@ -15,12 +15,13 @@ import (
 	"github.com/globalfs/globalfs/internal/identity"
 )
 
-// shareAgain is the time after a failed attempt in which the same server is not tried again.
-const shareAgain = time.Minute
+// shareRetry is the time from a failed attempt to the next one with the same server.
+const shareRetry = time.Minute
 
-// shareGo is the last byte of a client inside TLS: the client has compared the introduction of the server
-// with the socket. The server sends nothing outside of TLS before it, and the client nothing before the
-// offer, so TLS reads nothing beyond its own records. A process between both cannot make this byte.
+// shareGo is the byte with which a client accepts inside of TLS: it has compared the introduction of the
+// server with the socket. A process that relays the handshake cannot make this byte. The server sends nothing
+// outside of TLS before this byte, and the client sends nothing more before the offer, so TLS reads nothing
+// beyond its own records.
 const shareGo = 'g'
 
 // share returns a connection through shared memory to the server at the other end of c, nil if there can be
@@ -36,7 +37,7 @@ func (p *framedProvider) share(ctx context.Context, c *caller) *caller {
 		return s
 	}
 	p.mu.Lock()
-	p.unshared[c.shares] = time.Now().Add(shareAgain)
+	p.unshared[c.shares] = time.Now().Add(shareRetry)
 	p.mu.Unlock()
 	if ctx.Err() == nil && !errors.Is(err, syscall.ECONNREFUSED) { // another host
 		p.cfg.Logger.Warn("the connection to a server of this host stays on TCP: no shared memory", "server", c.RemoteAddr().String(), "error", err)

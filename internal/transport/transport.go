@@ -64,7 +64,7 @@ type Links interface {
 	// yet. If mayWork is true, f runs in a goroutine that reads from a connection and may do work; otherwise
 	// f must neither block nor use the links.
 	Notify(f func(mayWork bool))
-	// Close ends all links. Peers get no notification until the process is back.
+	// Close ends all links. Peers learn of it only when the process has opened its links again.
 	Close() error
 }
 

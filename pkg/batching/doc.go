@@ -1,8 +1,8 @@
 // Package batching predicts how batching and pipelining change the throughput of a replicated state machine
 // with a leader, such as Paxos. It is the analytical model of Santos and Schiper, "Optimizing Paxos with
 // batching and pipelining" (Theoretical Computer Science 496, 2013), section 4. A caller describes the System
-// and the Workload and gets a Prediction for a batch of k requests. Choose gives the batch and the window
-// that the paper recommends for a rate of requests, and ChooseFor the batch for a number of clients.
+// and the Workload and gets a Prediction for a batch of k requests. ChooseFor gives the batch for a number of
+// clients.
 //
 // # The model
 //

@@ -38,8 +38,8 @@ const (
 )
 
 // Op is an operation on the memory of another node, or of the node itself.
-type Op struct { // chosen by the initiator; the completion has the same token
-	Token  uint64 // chosen by the initiator; the completion has the same
+type Op struct {
+	Token  uint64 // chosen by the initiator; the completion has the same token
 	Kind   Kind
 	Peer   NodeID
 	Region RegionID

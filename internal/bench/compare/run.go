@@ -16,7 +16,8 @@ type place struct {
 	work string
 }
 
-// run is a run under way.
+// run has the state of one comparison: the configuration, the chosen measures, the places and the rounds so
+// far.
 type run struct {
 	cfg     Config
 	chosen  []*measure

@@ -9,50 +9,50 @@ import (
 	"github.com/globalfs/globalfs/internal/block/segfile"
 )
 
-// usage is the space of live blocks: in a segment, that of records with their headers; in the index, that of
-// data.
+// usage is the number of live blocks, and their size: in a segment with the headers of records, in the index
+// without.
 type usage struct {
 	bytes  uint64
 	blocks uint64
 }
 
-// held is the ledger's knowledge of one segment.
-type held struct {
+// segmentUsage is the entry of one segment in the ledger.
+type segmentUsage struct {
 	usage
 	size uint64 // of the file
 }
 
-func (h *held) dead() uint64 { return h.size - min(h.bytes, h.size) }
+func (h *segmentUsage) dead() uint64 { return h.size - min(h.bytes, h.size) }
 
 // deadShare returns the dead share of the file, 1 for an empty file.
-func (h *held) deadShare() float64 {
+func (h *segmentUsage) deadShare() float64 {
 	if h.size == 0 {
 		return 1
 	}
 	return float64(h.dead()) / float64(h.size)
 }
 
-// ledger has the live part of each segment. The index has it too, in each batch that changes it (S6), so that
-// Open counts nothing.
+// ledger has the usage of each segment and of the blocks in the index. The index stores the same numbers
+// (S6), so that Open reads them and counts nothing.
 type ledger struct {
 	mu       sync.Mutex
-	segments map[uint32]held // GUARDED_BY mu
-	inline   usage           // GUARDED_BY mu
+	segments map[uint32]segmentUsage // GUARDED_BY mu
+	inline   usage                   // GUARDED_BY mu
 }
 
 // Stats is the content of a store, and its work since it was opened.
 type Stats struct {
-	Blocks       uint64 // that Range returns
-	LiveBytes    uint64 // their data
+	Blocks       uint64 // number of live blocks
+	LiveBytes    uint64 // of their data
 	DeadBytes    uint64 // of segments: deleted, replaced or torn records and their headers
 	Segments     int
 	SegmentBytes uint64 // size of all segments: live and dead data with headers
 
 	WrittenBytes uint64 // to segments and the journal of the index
-	Compactions  uint64 // segments that were removed
-	MovedBlocks  uint64 // by compaction
-	MovedBytes   uint64 // their records
-	BadRecords   uint64 // live ones that compaction found and left in place (S8)
+	Compactions  uint64 // segments that compaction has removed
+	MovedBlocks  uint64 // blocks that compaction has moved
+	MovedBytes   uint64 // of their records
+	BadRecords   uint64 // live records that compaction found bad and left in place (S8)
 	Rebuilds     uint64 // of a damaged index
 }
 
@@ -71,7 +71,7 @@ func (l *ledger) count(s *Stats) {
 }
 
 // of returns the entry of a segment; false if the segment is gone.
-func (l *ledger) of(segment uint32) (held, bool) {
+func (l *ledger) of(segment uint32) (segmentUsage, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h, ok := l.segments[segment]
@@ -95,7 +95,7 @@ func (l *ledger) forget(segment uint32) {
 }
 
 // mostDead returns the segments that due selects, the one with the largest dead share first.
-func (l *ledger) mostDead(due func(segment uint32, h held) bool) []uint32 {
+func (l *ledger) mostDead(due func(segment uint32, h segmentUsage) bool) []uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	chosen := make(map[uint32]float64)

@@ -24,12 +24,13 @@ type appender struct {
 	end    segfile.Place // place of the next record
 	broken bool          // a write or sync failed: nothing more is appended to file
 	dirty  bool          // file has records that are not durable
-	left   []*os.File    // with noSync: segments before file with records that are not durable
-	lost   error         // nil: no sync of left has failed
+
+	unsynced  []*os.File // with noSync: earlier segments with records that are not durable
+	syncError error      // of the first failed sync of unsynced; nil: none has failed
 }
 
-// maxLeft bounds the descriptors in appender.left.
-const maxLeft = 8
+// maxUnsynced bounds the descriptors in appender.unsynced.
+const maxUnsynced = 8
 
 var errBroken = errors.New("an earlier write to this segment failed")
 
@@ -42,9 +43,9 @@ func (a *appender) begin() error {
 }
 
 // leave ends the segment: the next record starts another one. The segment is made durable first, so that only
-// the last segment can have a torn tail. With noSync a power loss may leave other segments with a torn tail.
-// Their torn records are then bad copies (S3), unless Store.Sync came before. Records that compaction moves
-// are durable in any case.
+// the last segment can have a torn tail. With noSync it is not made durable: a power loss before Store.Sync
+// may tear the tails of several segments, and the torn records are bad copies (S3). Records that compaction
+// moves are always durable.
 func (a *appender) leave() error {
 	if a.file == nil {
 		return nil
@@ -66,7 +67,7 @@ func (a *appender) leave() error {
 	return nil
 }
 
-// pending is a record on its way into the segment.
+// pending is a record that is to be appended.
 type pending struct {
 	segfile.Record
 	data  []byte
@@ -109,7 +110,7 @@ func (a *appender) write(records []*pending) {
 	}
 }
 
-// ready makes the segment if there is none.
+// ready prepares the segment for a write: it makes the file if there is none.
 func (a *appender) ready() error {
 	if a.file == nil {
 		if err := a.create(); err != nil {
@@ -190,7 +191,7 @@ func (a *appender) sync() error {
 		a.broken = true
 		err = fmt.Errorf("sync %s: %w", a.file.Name(), err)
 		if a.noSync {
-			a.lost = err // its records were acknowledged
+			a.syncError = err // its records were acknowledged
 		}
 		return spaceError(err)
 	}
@@ -200,18 +201,18 @@ func (a *appender) sync() error {
 
 // setAside keeps the file open for syncAll.
 func (a *appender) setAside() error {
-	if len(a.left) == maxLeft {
-		if err := a.syncLeft(); err != nil {
+	if len(a.unsynced) == maxUnsynced {
+		if err := a.syncUnsynced(); err != nil {
 			return err
 		}
 	}
-	a.left = append(a.left, a.file)
+	a.unsynced = append(a.unsynced, a.file)
 	return nil
 }
 
 // forget closes a removed segment that was set aside: an open descriptor would keep its space.
 func (a *appender) forget(segment uint32) {
-	a.left = slices.DeleteFunc(a.left, func(f *os.File) bool {
+	a.unsynced = slices.DeleteFunc(a.unsynced, func(f *os.File) bool {
 		gone := filepath.Base(f.Name()) == segfile.Name(segment)
 		if gone {
 			_ = f.Close() // its content is not needed
@@ -220,22 +221,23 @@ func (a *appender) forget(segment uint32) {
 	})
 }
 
-// syncLeft makes the segments that were set aside durable. After a failure the kernel may have dropped pages,
-// and a later sync would not report it. So each call fails from then on, until the store is opened again.
-func (a *appender) syncLeft() error {
-	for len(a.left) > 0 {
-		if err := durable.SyncData(a.left[0]); err != nil {
-			a.lost = fmt.Errorf("sync %s: %w", a.left[0].Name(), err)
+// syncUnsynced makes the segments that were set aside durable. After a failure the kernel may have dropped
+// pages, and a later sync would not report it. So each call fails from then on, until the store is opened
+// again.
+func (a *appender) syncUnsynced() error {
+	for len(a.unsynced) > 0 {
+		if err := durable.SyncData(a.unsynced[0]); err != nil {
+			a.syncError = fmt.Errorf("sync %s: %w", a.unsynced[0].Name(), err)
 		}
-		_ = a.left[0].Close()
-		a.left = a.left[1:]
+		_ = a.unsynced[0].Close()
+		a.unsynced = a.unsynced[1:]
 	}
-	return a.lost
+	return a.syncError
 }
 
 // syncAll makes all appended records durable.
 func (a *appender) syncAll() error {
-	if err := a.syncLeft(); err != nil || !a.dirty {
+	if err := a.syncUnsynced(); err != nil || !a.dirty {
 		return err
 	}
 	return a.sync()
@@ -243,7 +245,7 @@ func (a *appender) syncAll() error {
 
 // close ends the appender and makes all its writes durable.
 func (a *appender) close() error {
-	err := a.syncLeft()
+	err := a.syncUnsynced()
 	if a.file != nil {
 		err = errors.Join(err, a.sync(), a.file.Close())
 	}

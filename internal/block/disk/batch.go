@@ -8,40 +8,41 @@ import (
 	"github.com/globalfs/globalfs/internal/block/segfile"
 )
 
-// batch is a number of updates that become durable together: planned one by one, written with one call,
-// indexed with one commit.
+// batch executes updates together, in three phases: plan decides about each update, write appends the records
+// with one call, commit changes the index at once.
 type batch struct {
 	store      *Store
 	edit       *edit
 	budget     uint64 // bytes of disk that puts may still use
-	moveBudget uint64 // bytes of disk that compaction may still use: it frees more
+	moveBudget uint64 // bytes of disk that compaction may still use: it may use the reserve, since it frees space
 	steps      []step
 	records    []*pending
 	sharing    []share
 	retiring   []*update
 
-	direct bool // the index changes by more than the places of new records
+	direct bool // the index changes by small blocks or deletes, which are in no segment
 	moving bool // records are moved
 
 	movedBlocks, movedBytes uint64
 }
 
-// plan is the state of a block in the middle of a batch, if the whole batch succeeds.
+// plan is the state of a block after the updates that are planned so far, if the whole batch succeeds.
 type plan struct {
 	present bool
 	crc     uint32
-	touched bool     // by this batch
+	touched bool     // an update of this batch has set it
 	record  *pending // written by this batch; nil: none
 }
 
-// step is one change of the index: to a record, to a small block, or to no entry.
+// step is one change of the index. The new entry of the block is a record, or a small block (inline), or
+// nothing.
 type step struct {
 	id     block.ID
 	record *pending
 	inline *entry
 }
 
-// share links an update to a record: the update is done if the record could be written.
+// share links an update to a record: the update fails if the record cannot be written.
 type share struct {
 	update *update
 	record *pending
@@ -113,8 +114,9 @@ func (b *batch) append(u *update, s *slot, r *pending) {
 	s.planned = plan{present: true, crc: r.Sum, touched: true, record: r}
 }
 
-// repeats reports whether u's block has a copy already, which Put then verifies, or other bytes, which is
-// ErrConflict. A bad copy does not count: the put replaces it.
+// repeats reports whether the block of a put is present already, so that nothing is written. If the put has
+// other bytes than an earlier one of this batch, u.err is ErrConflict. If the block is in the store, u.found
+// is its entry: Put compares the bytes. A copy that Put has found bad is replaced.
 func (b *batch) repeats(u *update, s *slot) bool {
 	switch p := &s.planned; {
 	case !p.present:
@@ -177,10 +179,12 @@ func (b *batch) write() error {
 	return nil
 }
 
-// commit changes the index, together with the new frontier (S1). Small blocks and deletes need its sync. The
-// places of records do not, since Open finds the records behind the frontier. The removal of a segment needs
-// it in any case (S7). After an error the index may or may not have the batch after the next open, so the
-// records stay, in a segment that is not changed any more.
+// commit changes the index, together with the new frontier (S1). The commit is synced if it has small blocks
+// or deletes: they are only in the index. Places of records need no sync, since Open finds the records after
+// the frontier. The removal of a segment is always synced (S7).
+//
+// After an error it is not known whether the index has the batch. So the records stay, and nothing more is
+// appended to their segment.
 func (b *batch) commit() error {
 	s := b.store
 	if len(b.steps) == 0 && len(b.retiring) == 0 {

@@ -25,14 +25,14 @@ type update struct {
 	err   error  // GUARDED_BY Store.committing
 }
 
-// submit makes updates durable together with all that other goroutines submit meanwhile: the first goroutine
-// that gets the lock writes for all that wait, with one sync. It returns the first error of these updates.
+// submit executes updates, and returns their first error (group commit). The goroutine that gets the lock
+// executes the updates of all goroutines that wait for it, in one batch with one sync.
 func (s *Store) submit(ctx context.Context, updates ...*update) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if err := s.peek(func(*index) error { return nil }); errors.Is(err, errRebuilding) {
-		return err // it would wait long
+		return err // rather than wait for the end of the rebuild
 	}
 	s.waiting.Lock()
 	s.queue = append(s.queue, updates...)
@@ -40,7 +40,7 @@ func (s *Store) submit(ctx context.Context, updates ...*update) error {
 
 	s.committing.Lock()
 	defer s.committing.Unlock()
-	if !updates[0].done { // they are committed together
+	if !updates[0].done { // all of updates are in one batch
 		s.waiting.Lock()
 		all := s.queue
 		s.queue = nil
@@ -55,8 +55,8 @@ func (s *Store) submit(ctx context.Context, updates ...*update) error {
 	return nil
 }
 
-// commit applies updates, in order. Updates may be applied twice, so commit continues after the rebuild of a
-// damaged index. The caller holds committing.
+// commit executes updates, in order. If the index is damaged, commit rebuilds it and executes all updates
+// again; a repeated update has no further effect. The caller holds committing.
 func (s *Store) commit(updates []*update) {
 	err := s.attempt(updates)
 	var down *indexDown
@@ -72,7 +72,7 @@ func (s *Store) commit(updates []*update) {
 	}
 }
 
-// attempt applies updates with one batch. An error concerns all of them. The caller holds committing.
+// attempt executes updates with one batch. An error concerns all of them. The caller holds committing.
 func (s *Store) attempt(updates []*update) error {
 	if s.closed {
 		return block.ErrClosed

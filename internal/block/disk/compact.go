@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// moveBytes is the amount of data that compaction moves with one commit, in bytes, plus one block: it
+	// moveBytes is the number of bytes from which on compaction commits the collected records. A small number
 	// bounds the wait of concurrent puts.
 	moveBytes = 1 << 20
-	// sealShare: the last segment is compacted like the others from 1/sealShare of a full segment on.
+	// The last segment is compacted, too, when it has 1/sealShare of the size of a full segment.
 	sealShare = 4
 	// lowShare is the dead share that suffices when the disk is nearly full.
 	lowShare = 1.0 / 16
@@ -31,8 +31,8 @@ type move struct {
 	data []byte
 }
 
-// badRecords records that compaction left bad records in a segment.
-type badRecords struct{ live uint64 } // blocks that were live then
+// badRecords describes a segment in which compaction left bad records: all other live blocks were moved.
+type badRecords struct{ live uint64 } // number of live blocks that are left
 
 // Run compacts due segments, now and whenever a segment becomes due, until ctx ends or the store is closed.
 // The caller waits for Run before it closes the store.
@@ -56,9 +56,8 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// Compact frees the space of dead blocks in due segments: it moves the live records of segments with a large
-// dead share to the end of the log and removes their files (S7). It may be called concurrently; one call at a
-// time works.
+// Compact frees the space of dead blocks. It moves the live records of due segments, which are those with a
+// large dead share, to the end of the log and removes their files (S7). Concurrent calls wait for each other.
 func (s *Store) Compact(ctx context.Context) error {
 	select {
 	case s.compacting <- struct{}{}:
@@ -77,7 +76,8 @@ func (s *Store) Compact(ctx context.Context) error {
 	}
 }
 
-// dueSegments returns the due segments, that with the largest dead share first. The caller has compacting.
+// dueSegments returns the segments to compact, that with the largest dead share first. The caller holds the
+// token of compacting.
 func (s *Store) dueSegments() (segments []uint32, err error) {
 	total, free, err := s.Usage()
 	if err != nil {
@@ -87,8 +87,8 @@ func (s *Store) dueSegments() (segments []uint32, err error) {
 	s.committing.Lock()
 	active := s.appender.end.Segment
 	s.committing.Unlock()
-	err = s.use(func(x *index) error {
-		segments = x.ledger.mostDead(func(segment uint32, h held) bool {
+	err = s.withIndex(func(x *index) error {
+		segments = x.ledger.mostDead(func(segment uint32, h segmentUsage) bool {
 			if stuck, ok := s.stuck[segment]; ok && h.blocks >= stuck.live {
 				return false
 			}
@@ -102,8 +102,9 @@ func (s *Store) dueSegments() (segments []uint32, err error) {
 	return segments, err
 }
 
-// isDue reports whether a segment is due, by its dead share.
-func (s *Store) isDue(h held, low bool) bool {
+// isDue reports whether the dead share of a segment is large enough to compact it. low means that the disk is
+// nearly full.
+func (s *Store) isDue(h segmentUsage, low bool) bool {
 	switch {
 	case h.blocks == 0:
 		return true
@@ -135,7 +136,7 @@ func (s *Store) wake() {
 }
 
 // compactSegment moves the live records of a segment and removes it. If a live record is bad, the segment
-// stays with it until the block was put again or deleted (S8). The caller has compacting.
+// stays until the block was put again or deleted (S8). The caller holds the token of compacting.
 func (s *Store) compactSegment(ctx context.Context, segment uint32) error {
 	if err := s.submit(ctx, &update{seal: &segment}); err != nil {
 		return err
@@ -167,7 +168,7 @@ func (s *Store) compactSegment(ctx context.Context, segment uint32) error {
 
 // live returns the number of live blocks of a segment.
 func (s *Store) live(segment uint32) (blocks uint64, err error) {
-	err = s.use(func(x *index) error {
+	err = s.withIndex(func(x *index) error {
 		h, _ := x.ledger.of(segment)
 		blocks = h.blocks
 		return nil
@@ -218,7 +219,7 @@ type mover struct {
 	bytes int // in moves
 }
 
-// offer takes the record r at a place if it is live there and good.
+// offer collects the record r, which was found at a place, if it is live and good.
 func (m *mover) offer(ctx context.Context, r segfile.Record, at segfile.Place) error {
 	e, err := m.store.lookup(r.ID)
 	if errors.Is(err, block.ErrNotFound) || err == nil && (e.inline != nil || e.at != at) {
@@ -231,7 +232,7 @@ func (m *mover) offer(ctx context.Context, r segfile.Record, at segfile.Place) e
 	return err
 }
 
-// take moves the record at a place that the index names; false if its bytes are bad.
+// take collects a live record. It returns false if the bytes of the record are bad.
 func (m *mover) take(ctx context.Context, r segfile.Record, at segfile.Place) (bool, error) {
 	data, good, err := m.in.content(&r, at.Offset)
 	if err != nil || !good {
@@ -263,11 +264,11 @@ func (m *mover) flush(ctx context.Context) error {
 	return nil
 }
 
-// rest moves the records of a segment that the index still names, but that its headers did not lead to. It
-// counts the bad ones.
+// rest moves the live records of a segment that the scan of its headers did not find, because a header is
+// damaged. It counts the bad ones.
 func (m *mover) rest(ctx context.Context, segment uint32) (bad uint64, err error) {
 	var left []move
-	err = m.store.use(func(x *index) error {
+	err = m.store.withIndex(func(x *index) error {
 		left = left[:0]
 		return x.entries(func(id block.ID, e *entry) bool {
 			if e.inline == nil && e.at.Segment == segment {

@@ -1,5 +1,11 @@
-// Package disk is the block.Store of one server: blocks in segment files and in an index (LevelDB, package
-// kv).
+// Package disk is the block.Store of one server. It is a log-structured store: blocks are appended to segment
+// files, an index (LevelDB, package kv) has the place of each block, and compaction frees the space of
+// deleted blocks by moving the live ones.
+//
+// A put, delete or step of compaction is an update. The updates of concurrent calls form a batch
+// (batch.go): one write to the segment, one sync, one commit of the index. A block is live if the index
+// names it; bytes of a segment that the index does not name are dead. A bad record or copy is one with a
+// wrong checksum.
 //
 //	DIR/index/         LevelDB: blocks up to 256 bytes, places of the others
 //	DIR/%08x.seg       segments: larger blocks, append only, rolled at 64 MiB (package segfile has the format)
@@ -20,11 +26,11 @@
 //	    frontier. Package kv keeps a prefix of its batches, so after a crash all records that the index may
 //	    have lost are behind the frontier. Open indexes them again. A put waits for one sync, that of the
 //	    segment.
-//	S2  Open cuts a torn tail: the bytes behind the last good record behind the frontier. Behind a bad header
-//	    it looks for the next good record.
-//	S3  If a segment ends before the frontier (only a power loss without sync can cause that), or ends before
-//	    its live bytes do, or is gone, Open drops the index entries that point beyond its end. Nothing is
-//	    appended to it any more.
+//	S2  Open reads the segments from the frontier on. It cuts off the bytes after the last good record (a torn
+//	    tail). After a bad header it searches for the next good record.
+//	S3  A power loss with NoSync can shorten or remove a segment. Open finds that by its size, which is less
+//	    than the offset of the frontier or than its live bytes. Open drops the index entries that point beyond
+//	    its end. Nothing is appended to the segment any more.
 //	S4  A record that could not be written in full (no space) is cut off. If that fails too, or a sync or the
 //	    index fails, nothing is appended to the segment any more. The index names only records written in
 //	    full.
@@ -40,12 +46,12 @@
 //	    that finds that a segment is gone, or that the bytes are bad, looks in the index again.
 //	S8  Compaction leaves a live record with bad bytes in place, counts it (Stats.BadRecords), and keeps its
 //	    segment until the block is put again, as repair does, or deleted.
-//	S9  An index that is found damaged when it is opened, read or written is renamed to index.damaged-N (two
-//	    are kept, and a log line reports it) and rebuilt from the segments, by the call that found it. Calls
-//	    fail meanwhile, and none of them reports that a block is missing. Afterwards small blocks are missing
-//	    here. Blocks that were deleted and not yet compacted away are back: good bytes that nothing refers to.
-//	    A newest journal that is damaged loses its last batches without notice, as a power loss would: large
-//	    blocks come back from behind the frontier, small ones are missing here, deletes are undone.
+//	S9  A call that finds the index damaged renames it to index.damaged-N (two are kept, and a log line
+//	    reports it) and rebuilds it from the segments. Other calls fail meanwhile; none of them reports that a
+//	    block is missing. After the rebuild this server lacks its small blocks. Blocks that were deleted and
+//	    not yet compacted are back, as orphans. If the newest journal of LevelDB is damaged, its last batches
+//	    are lost without notice, as after a power loss: large blocks are indexed again from the frontier on,
+//	    small ones are missing here, and deletes are undone.
 //
 // # Limits
 //
@@ -57,10 +63,10 @@
 // Put stores the checksum that comes with the block and does not compute it: the server has verified it. A
 // block with a wrong one is a bad copy.
 //
-// Errors of the disk itself are returned unchanged, and the store neither moves nor rebuilds anything because
-// of them. After a failed write to the index, puts and deletes fail until the index could be opened again.
-// The next of them tries that once 8 MiB of the disk are free. Gets continue. ReserveBytes keeps a full disk
-// from causing it.
+// I/O errors are returned unchanged, and the store neither moves nor rebuilds anything because of them.
+// After a failed write to the index, puts and deletes fail until the index could be opened again. Each of
+// them tries to open it if 8 MiB of the disk are free. Gets continue. ReserveBytes leaves room for the
+// index on a full disk, so that its writes do not fail.
 //
 // A rebuild of the index reads all segments: minutes for each 100 GiB. Meanwhile this server returns errors
 // and the region continues without it. Close interrupts the rebuild, and the next Open continues it.

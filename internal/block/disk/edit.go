@@ -7,8 +7,8 @@ import (
 	"github.com/globalfs/globalfs/internal/block/segfile"
 )
 
-// edit is a batch of changes to blocks on its way into the index, with their effect on the ledger. It has one
-// owner, which is also the only one that changes the index meanwhile.
+// edit collects changes of the index, with their effect on the ledger. The caller holds Store.committing, so
+// that nothing else changes the index meanwhile.
 type edit struct {
 	index   *index
 	changes changes
@@ -44,7 +44,7 @@ func (e *edit) load(id block.ID) (*slot, error) {
 	return s, nil
 }
 
-// set makes the index name to as the entry of the block with slot s.
+// set replaces the entry of the block with slot s by to.
 func (e *edit) set(id block.ID, s *slot, to *entry) {
 	if s.present {
 		e.count(&s.entry, ^uint64(0))
@@ -63,7 +63,7 @@ func (e *edit) drop(id block.ID, s *slot) {
 	}
 }
 
-// count adds an entry sign times; ^0 is minus one.
+// count adds the size of an entry to the deltas (sign is 1), or subtracts it (sign is ^0).
 func (e *edit) count(of *entry, sign uint64) {
 	if of.inline != nil {
 		e.inline.bytes += sign * uint64(len(of.inline))
@@ -132,5 +132,5 @@ func (u usage) plus(d usage) usage {
 	return usage{bytes: u.bytes + d.bytes, blocks: u.blocks + d.blocks}
 }
 
-// negative reports whether more was subtracted than there was.
+// negative reports whether more was subtracted than added.
 func (u usage) negative() bool { return int64(u.bytes) < 0 || int64(u.blocks) < 0 }

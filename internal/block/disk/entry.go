@@ -17,7 +17,7 @@ type entry struct {
 	length uint32
 }
 
-// Kinds of index entries, for ever.
+// The kinds of index entries. Their numbers never change.
 const (
 	kindInline  = 1
 	kindSegment = 2

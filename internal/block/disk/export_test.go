@@ -12,7 +12,7 @@ import (
 func (s *Store) Audit() error {
 	s.committing.Lock()
 	defer s.committing.Unlock()
-	return s.use(func(x *index) error {
+	return s.withIndex(func(x *index) error {
 		counted, inline := make(map[uint32]usage), usage{}
 		err := x.entries(func(_ block.ID, e *entry) bool {
 			if e.inline != nil {
@@ -47,7 +47,7 @@ func (s *Store) Audit() error {
 			return fmt.Errorf("%d segments, the ledger has %d", len(sizes), len(x.ledger.segments))
 		}
 		for segment, size := range sizes {
-			if got, want := x.ledger.segments[segment], (held{usage: counted[segment], size: size}); got != want {
+			if got, want := x.ledger.segments[segment], (segmentUsage{usage: counted[segment], size: size}); got != want {
 				return fmt.Errorf("segment %d: ledger %v, counted %v", segment, got, want)
 			}
 		}

@@ -15,9 +15,9 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// index is the LevelDB of one server: its small blocks, the places of the others, and the live part of each
-// segment. Many goroutines may read it at once. Package kv ensures that after a crash the index has the state
-// after one commit, with all commits before it. LevelDB alone does not ensure that (S1, S5).
+// index is the LevelDB of one server: its small blocks, the places of the others, and the usage of each
+// segment. Many goroutines may read it at once. Package kv ensures that after a crash the index has the
+// effects of a prefix of the commits. LevelDB alone does not ensure that (S1, S5).
 type index struct {
 	store  *kv.Shared
 	ledger ledger
@@ -51,7 +51,7 @@ func openIndex(dir string) (*index, error) {
 	if err != nil {
 		return nil, fmt.Errorf("block index: %w", spaceError(err))
 	}
-	return &index{store: store, ledger: ledger{segments: make(map[uint32]held)}}, nil
+	return &index{store: store, ledger: ledger{segments: make(map[uint32]segmentUsage)}}, nil
 }
 
 func (x *index) close() error { return x.explain(x.store.Close()) }
@@ -146,8 +146,8 @@ func (x *index) usages(do func(segment uint32, u usage)) (inline usage, err erro
 	return inline, nil
 }
 
-// commit applies c; durably, with all commits before it, if sync. After an error the store
-// must be opened again before the next one.
+// commit applies c. With sync, it makes this commit and all earlier ones durable. After an error, the index
+// must be opened again before the next commit.
 func (x *index) commit(c *changes, sync bool) error { return x.explain(x.store.Write(&c.batch, sync)) }
 
 // damaged returns the error of an inconsistent index.
@@ -155,7 +155,7 @@ func (x *index) damaged(format string, args ...any) error {
 	return &indexDown{index: x, cause: fmt.Errorf("%w: "+format, append([]any{kv.ErrDamaged}, args...)...)}
 }
 
-// explain converts errors that callers check to errors of this package.
+// explain converts errors of package kv to those that callers check.
 func (x *index) explain(err error) error {
 	switch {
 	case err == nil:

@@ -73,20 +73,20 @@ func (s *Store) segments() (sizes map[uint32]uint64, last uint32, err error) {
 	return sizes, last, nil
 }
 
-// load fills the ledger from the index. It reports whether the ledger is possible: no segment has more live
-// bytes than bytes.
+// load fills the ledger from the index. It returns false if the ledger is impossible: a segment has more live
+// bytes than its file.
 func (x *index) load(sizes map[uint32]uint64) (bool, error) {
 	l := &x.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for segment, size := range sizes {
-		l.segments[segment] = held{size: size}
+		l.segments[segment] = segmentUsage{size: size}
 	}
 	fits := true
 	inline, err := x.usages(func(segment uint32, u usage) {
 		fits = fits && u.bytes <= sizes[segment]
 		if size, ok := sizes[segment]; ok {
-			l.segments[segment] = held{usage: u, size: size}
+			l.segments[segment] = segmentUsage{usage: u, size: size}
 		}
 	})
 	l.inline = inline
@@ -119,7 +119,7 @@ func (x *index) recount(frontier segfile.Place, sizes map[uint32]uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for segment, size := range sizes {
-		l.segments[segment] = held{usage: counted[segment], size: size}
+		l.segments[segment] = segmentUsage{usage: counted[segment], size: size}
 		c.setUsage(segment, counted[segment])
 	}
 	l.inline = inline
@@ -131,10 +131,10 @@ func (x *index) recount(frontier segfile.Place, sizes map[uint32]uint64) error {
 // replayRecords is the number of records after which a replay writes its findings to the index.
 const replayRecords = 4096
 
-// replay indexes the good records of a segment from a place on, and returns the new end: behind the last of
-// them. In the last segment, it cuts off the bytes behind the end. If a block is indexed already, the later
-// record wins: it was put because the earlier one is bad, or it was moved. A record with a good header and
-// bad bytes is skipped: it was not acknowledged, or it went bad later.
+// replay indexes the good records of a segment from a place on, and returns the end of the last one. In the
+// last segment, it cuts off the bytes after that end. If a block is indexed already, the later record counts:
+// it was put because the earlier one is bad, or compaction has moved it. A record with a good header and bad
+// bytes is skipped: its put was not acknowledged, or its bytes were damaged later.
 func (s *Store) replay(x *index, from segfile.Place, last bool) (end segfile.Place, err error) {
 	path := filepath.Join(s.config.Dir, segfile.Name(from.Segment))
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -173,9 +173,10 @@ func (s *Store) replay(x *index, from segfile.Place, last bool) (end segfile.Pla
 	return end, nil
 }
 
-// replayInto adds some records to e, and moves end behind them. It reports whether there are more.
+// replayInto adds at most replayRecords records to e, and moves end to the end of the last one. It reports
+// whether there may be more.
 func (s *Store) replayInto(e *edit, in *scanner, end *segfile.Place) (more bool, err error) {
-	if s.ending.Load() {
+	if s.closing.Load() {
 		return false, block.ErrClosed
 	}
 	for range replayRecords {

@@ -20,16 +20,15 @@ var errRebuilding = errors.New("the block index is being made anew from the segm
 // keptIndexes is the number of damaged indexes that are kept for analysis.
 const keptIndexes = 2
 
-// use lets do read the index. A damaged index is rebuilt first: by this call, unless another call already
-// does it.
-func (s *Store) use(do func(*index) error) error {
+// withIndex calls do with the index. If do finds the index damaged, withIndex rebuilds it and calls do again.
+func (s *Store) withIndex(do func(*index) error) error {
 	err := s.peek(do)
 	var down *indexDown
 	if !errors.As(err, &down) {
 		return err
 	}
 	s.committing.Lock()
-	if s.index == down.index { // no other call did it meanwhile
+	if s.index == down.index { // no other call has rebuilt it meanwhile
 		err = s.restore(down.index, down)
 	} else {
 		err = nil
@@ -41,19 +40,19 @@ func (s *Store) use(do func(*index) error) error {
 	return s.peek(do)
 }
 
-// peek lets do read the index in its present state.
+// peek calls do with the index, and rebuilds nothing.
 func (s *Store) peek(do func(*index) error) error {
 	s.reading.RLock()
 	defer s.reading.RUnlock()
 	if s.index == nil {
-		return s.absent
+		return s.indexError
 	}
 	return do(s.index)
 }
 
 // lookup returns the entry of a block; ErrNotFound if there is none.
 func (s *Store) lookup(id block.ID) (e entry, err error) {
-	err = s.use(func(x *index) (err error) {
+	err = s.withIndex(func(x *index) (err error) {
 		e, err = x.get(id)
 		return err
 	})
@@ -64,15 +63,15 @@ func (s *Store) lookup(id block.ID) (e entry, err error) {
 func (s *Store) publish(x *index) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	s.index, s.absent = x, nil
+	s.index, s.indexError = x, nil
 }
 
-// withdraw closes the index, if there is one. Until the next publish calls return why.
-func (s *Store) withdraw(why error) error {
+// withdraw closes the index, if there is one. Until the next publish, calls return cause.
+func (s *Store) withdraw(cause error) error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	x := s.index
-	s.index, s.absent = nil, why
+	s.index, s.indexError = nil, cause
 	if x == nil {
 		return nil
 	}
@@ -113,7 +112,7 @@ func (s *Store) restore(failed *index, cause error) error {
 func (s *Store) unopened() error {
 	s.reading.RLock()
 	defer s.reading.RUnlock()
-	return s.absent
+	return s.indexError
 }
 
 // open opens the index and brings it up to date. It rebuilds a damaged index, once. The caller holds

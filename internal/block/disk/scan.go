@@ -11,9 +11,10 @@ import (
 	"github.com/globalfs/globalfs/internal/block/segfile"
 )
 
-// scanner reads the records of a segment in order. Behind a bad header it looks for the next whole good
-// record, so that damage hides only the damaged records. Bytes of a damaged block may look like a record:
-// such a record is a good copy of the block that it names, since ids name the same bytes for ever.
+// scanner reads the records of a segment in order. After a bad header it searches for the next whole good
+// record, so that damage hides only the damaged records. The search may find a record inside of the data of
+// a block, for example if the block is a copy of a segment. That does no harm: its checksum covers the id,
+// so it is a good copy of the block that it names.
 type scanner struct {
 	file io.ReaderAt
 	size uint64 // of the file

@@ -84,27 +84,27 @@ type Store struct {
 	limiter *rate.Limiter
 	due     chan struct{} // holds one token when a segment may have become due for compaction
 	low     atomic.Bool   // the disk is nearly full
-	ending  atomic.Bool   // Close was called
+	closing atomic.Bool   // Close was called
 
 	written, compactions, movedBlocks, movedBytes, badRecords, rebuilds atomic.Uint64
 
 	waiting sync.Mutex
 	queue   []*update // GUARDED_BY waiting
 
-	// reading guards the readers' view of the index; changes also need committing.
-	reading sync.RWMutex
-	index   *index // GUARDED_BY reading or committing; nil: absent is the reason
-	absent  error  // GUARDED_BY reading or committing
+	// reading protects the readers of the index from its replacement. A change needs both locks.
+	reading    sync.RWMutex
+	index      *index // GUARDED_BY reading or committing; nil: there is none, by indexError
+	indexError error  // GUARDED_BY reading or committing
 
-	// committing is held by each writer.
+	// committing is held by the goroutine that writes a batch.
 	committing  sync.Mutex
 	appender    appender // GUARDED_BY committing
-	indexFailed error    // GUARDED_BY committing; the index must be opened again before it is written to
+	indexFailed error    // GUARDED_BY committing; of a failed write: the index must be opened again before the next
 	unsynced    bool     // GUARDED_BY committing; with NoSync: the index has blocks or deletes that are not durable
 	closed      bool     // GUARDED_BY committing
 
-	compacting chan struct{}         // holds one token, which the compacting call has
-	stuck      map[uint32]badRecords // GUARDED_BY compacting
+	compacting chan struct{}         // a lock: it holds one token, which the compacting call takes
+	stuck      map[uint32]badRecords // GUARDED_BY compacting; segments that are not compacted again
 }
 
 // Open opens or makes the store of a server and repairs the effects of a crash.
@@ -139,7 +139,7 @@ func Open(config Config) (*Store, error) {
 
 // Close makes all blocks durable and ends the store; later calls return ErrClosed.
 func (s *Store) Close() error {
-	s.ending.Store(true)
+	s.closing.Store(true)
 	s.committing.Lock()
 	defer s.committing.Unlock()
 	if s.closed {
@@ -223,8 +223,8 @@ func (s *Store) Get(ctx context.Context, id block.ID, into []byte) ([]byte, erro
 	return s.follow(id, e, into)
 }
 
-// follow returns the verified bytes of a block that was at e. If the segment is gone, or the bytes are bad,
-// it looks the block up again: the block may have been moved, put again or deleted meanwhile.
+// follow returns the verified bytes of a block whose entry was e. If the segment is gone, or the bytes are
+// bad, it reads the entry again: the block may have been moved, put again or deleted meanwhile.
 func (s *Store) follow(id block.ID, e entry, into []byte) ([]byte, error) {
 	for {
 		data, err := s.read(id, &e, into)
@@ -261,7 +261,8 @@ func (s *Store) read(id block.ID, e *entry, into []byte) ([]byte, error) {
 	return nil, fmt.Errorf("read block %v: %w", id, err)
 }
 
-// isBadCopy distinguishes errors of the place read from errors of the process.
+// isBadCopy reports whether a read failed because of this copy: its bytes are bad or cannot be read. Other
+// errors, such as too many open files, are of the process.
 func isBadCopy(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.EIO)
 }
@@ -273,7 +274,7 @@ func (s *Store) Range(ctx context.Context, from, to block.ID) iter.Seq2[block.ID
 			return nil, false, err
 		}
 		var ids []block.ID
-		err := s.use(func(x *index) (err error) {
+		err := s.withIndex(func(x *index) (err error) {
 			ids, err = x.scan(from, to, rangePage)
 			return err
 		})
@@ -318,7 +319,7 @@ func (s *Store) Stats() (Stats, error) {
 		BadRecords:   s.badRecords.Load(),
 		Rebuilds:     s.rebuilds.Load(),
 	}
-	err := s.use(func(x *index) error {
+	err := s.withIndex(func(x *index) error {
 		x.ledger.count(&stats)
 		return nil
 	})

@@ -35,10 +35,10 @@ func (a *Admin) Members(ctx context.Context, server multicast.ProcessID) (Member
 	return decodeMembers(reply)
 }
 
-// SetMembers gives newer members to one server. The others learn them from it, within moments if they can be
-// reached. To add or drain servers, change the result of Members and raise its version by one, at one place
-// at a time. The server must be a member already. Otherwise a search could ask only servers that do not know
-// the new places of the blocks (M3).
+// SetMembers gives newer members to one server. The other servers learn them from it. To add or drain
+// servers, change the result of Members and raise its version by one. Only one caller may do so at a time.
+// The server must be a member already. Otherwise a search could ask only servers that do not know the new
+// places of the blocks (M3).
 func (a *Admin) SetMembers(ctx context.Context, server multicast.ProcessID, m Members) error {
 	if err := m.Validate(); err != nil {
 		return err

@@ -12,10 +12,10 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Bounds of one digest: ids in scope, and ids examined.
+// Bounds of one digest.
 const (
-	digestIDs = 1024
-	digestAll = 64 << 10
+	digestIDs = 1024     // ids in scope
+	digestAll = 64 << 10 // ids examined
 )
 
 // maxHave is the maximum number of ids in one opHave.
@@ -27,12 +27,12 @@ const checkEvery = 256
 // haveBytes is about the number of bytes of copies that one opHave reads.
 const haveBytes = 8 << 20
 
-// scope is the set of ids that two servers should both have: those that the ring gives to both, as long as
-// these servers are down. It means the same to both only if they know the same members.
+// scope describes the ids that two servers should both have: those of which both are keepers. Only servers
+// that know the same members agree on it.
 type scope struct {
-	stamp stamp
-	asker multicast.ProcessID
-	down  []multicast.ProcessID
+	stamp stamp                 // of the members
+	asker multicast.ProcessID   // one of the two servers; the other one receives the request
+	down  []multicast.ProcessID // the servers that are down, as the asker knows them
 }
 
 // has reports whether both the asker and self keep the block with an id.
@@ -41,7 +41,8 @@ func (s *scope) has(v *view, self multicast.ProcessID, id block.ID) bool {
 	return slices.Contains(keepers, s.asker) && slices.Contains(keepers, self)
 }
 
-// digest distinguishes sets of ids: those in a scope from an id up to to.
+// digest summarizes the ids in a scope from a given id up to to. Different sets have different digests, with
+// high probability.
 type digest struct {
 	to    block.ID
 	count uint64
@@ -65,7 +66,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-// haveStamp returns the own view if it has these members.
+// haveStamp returns this server's view of the members if it has this stamp, and errStale otherwise.
 func (n *Node) haveStamp(s stamp) (*view, error) {
 	if v := n.view.Load(); v.stamp == s {
 		return v, nil
@@ -73,8 +74,9 @@ func (n *Node) haveStamp(s stamp) (*view, error) {
 	return nil, errStale
 }
 
-// halfTime returns the time at which an answer is cut short: the caller waits for CallTimeout.
-func (n *Node) halfTime() time.Time { return time.Now().Add(n.config.CallTimeout / 2) }
+// answerBy returns the time after which an answer is incomplete rather than late: the caller waits for
+// CallTimeout only.
+func (n *Node) answerBy() time.Time { return time.Now().Add(n.config.CallTimeout / 2) }
 
 // answerDigest returns the digest of the next ids on the own disk that are in scope.
 func (n *Node) answerDigest(ctx context.Context, q *request) ([]byte, error) {
@@ -82,9 +84,9 @@ func (n *Node) answerDigest(ctx context.Context, q *request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	end := n.halfTime()
+	end := n.answerBy()
 	d := digest{to: block.LastID}
-	looked := 0
+	examined := 0
 	for id, err := range n.config.Disk.Range(ctx, q.from, block.LastID) {
 		if err != nil {
 			return nil, err
@@ -92,8 +94,8 @@ func (n *Node) answerDigest(ctx context.Context, q *request) ([]byte, error) {
 		if q.scope.has(v, n.config.Self, id) {
 			d.add(id)
 		}
-		looked++
-		if d.count == digestIDs || looked == digestAll || looked%checkEvery == 0 && time.Now().After(end) {
+		examined++
+		if d.count == digestIDs || examined == digestAll || examined%checkEvery == 0 && time.Now().After(end) {
 			d.to = id
 			break
 		}
@@ -147,7 +149,7 @@ func (n *Node) answerHave(ctx context.Context, q *request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	end, read := n.halfTime(), 0
+	end, read := n.answerBy(), 0
 	have := make([]bool, 0, len(sizes))
 	for i, size := range sizes {
 		good := size > 0

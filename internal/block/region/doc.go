@@ -1,28 +1,40 @@
-// Package region is the storage of one region: servers that keep r copies of each block on distinct servers.
+// Package region stores the blocks of one region: its storage servers keep r copies of each block, on
+// distinct servers. It is a distributed hash table of one hop: consistent hashing (package ring) assigns each
+// block to its owners.
 //
-// A Node is one server. It keeps blocks on its own disk for the others, and is a proxy for the whole region:
-// a client sends each request to any server. Remote is the block.Store of such a client. Admin reads the
-// state of single servers and changes the members of the region. The requests between them are private to
-// this package (wire.go).
+// A Node is one storage server. It keeps blocks on its own disk, and is a proxy for the whole region: a
+// client sends a request to any server, which executes it on all servers concerned. Remote is the
+// block.Store of such a client. Admin reads the state of single servers and changes the members of the
+// region. The requests between them are private to this package (wire.go).
+//
+// The files by purpose:
+//
+//	proxy.go, together.go, search.go, sync.go   requests of clients: put, put several, get, sync
+//	repair.go, handback.go, digest.go, scrub.go repair
+//	members.go, membership.go                   the members, and their exchange between servers
+//	peers.go, hedge.go                          slow and silent servers
+//	remote.go, admin.go                         the clients
 //
 // # How a region stays whole
 //
-// Each server knows all Members, and so the whole ring: each block is one hop away. Members have versions. A
-// server pings the others when they have been silent. One that has not answered for DownAfter is down. The
-// next servers on the ring stand in for it: the keepers of a block are its owners, with those that are down
-// replaced by stand-ins. Repair rounds do the rest:
+// Each server knows all Members, and so the whole ring. Members have versions. A server pings the others that
+// have been silent. One that has not answered for DownAfter is down. The next servers on the ring stand in
+// for it: the keepers of a block are its owners, with those that are down replaced by stand-ins. Each server
+// runs three tasks:
 //
 //   - Pull: a server compares digests with each other server, range by range, of the blocks that both should
 //     keep. It fetches those that it lacks.
-//   - Hand back: a server sends the blocks that others keep to those of them that lack a copy. It drops its
-//     own copy when all owners, none excepted, have shown that they have good copies. While an owner is down,
-//     its stand-ins keep their copies. A server that is leaving owns nothing and hands back everything.
-//   - Scrub: a server reads all its blocks, slowly. A get or a scrub that meets a bad copy replaces it. A get
-//     that meets an owner without its copy has the copy put there.
+//   - Hand back: a server has strays, which are blocks of which it is no keeper. It sends a stray to those
+//     keepers that lack a copy. It drops its own copy when every owner has shown that it has a good copy.
+//     While an owner is down, its stand-ins keep their copies. A server that is leaving owns nothing and
+//     hands back everything.
+//   - Scrub: a server reads all its blocks, slowly. A get or a scrub that finds a bad copy replaces it. A get
+//     that finds an owner without its copy puts the copy there later.
 //
 // So each holder of a block either is a keeper, from which the others pull, or sends the block to the
-// keepers: one good copy in reach is enough to restore r copies. A get asks the next server when one takes
-// longer than it usually does. A put asks a stand-in too when an owner has taken an eighth of CallTimeout.
+// keepers: one good copy on a server that answers is enough to restore r copies. A get asks the next server,
+// too, when one takes longer than usual. A put asks a stand-in, too, when an owner has taken an eighth of
+// CallTimeout.
 //
 // # Why a change of members loses nothing
 //
@@ -49,15 +61,15 @@
 //     m or newer ones (M1, M2), and by step 1 these are m. But it owns the block by m, so it does not drop it
 //     (M2).
 //  5. So r other servers (all that stay, if they are fewer) have copies that no server has dropped. Only
-//     faults can remove them, which is B7.
+//     faults can remove them. This is guarantee B7 of package block.
 //
 // It follows that no two servers drop relying on each other. Suppose that S drops by v and relies on the copy
 // of P, and P drops by v+1 and relies on the copy of S. Then S has confirmed its copy to P while it knew v+1
 // or newer members (M4). After that it does not drop by v any more (M1, M2).
 //
-// Claim 2 (B5): a block that has a copy at all times is not reported missing, even if it moves during the
-// search. ErrNotFound needs three sweeps in a row in which all servers knew the same members m and had no
-// copy.
+// Claim 2 (B5 of package block): a block that has a copy at all times is not reported missing, even if it
+// moves during the search. A sweep asks all servers for the block. ErrNotFound needs three sweeps in a row in
+// which all servers knew the same members m and had no copy.
 //
 //  1. From its answer in the first sweep until its answer in the third, each server knows m. It knew m at
 //     both times, and members only get newer (M1).

@@ -8,9 +8,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// flushes share the flushes of servers: at a time, one runs on a server and one waits for it. All callers
-// that come before the waiting one begins get its result. So clients that sync, and do not wait, cost no more
-// than that.
+// flushes let concurrent callers share the flushes of a server. At most one flush runs on a server and one
+// waits for it. All calls that come before the waiting flush begins get its result. So the number of flushes
+// does not grow with the number of clients that sync.
 type flushes struct {
 	mu   sync.Mutex
 	next map[multicast.ProcessID]*flush        // GUARDED_BY mu; has not begun
@@ -59,7 +59,7 @@ func (f *flushes) do(ctx context.Context, server multicast.ProcessID, run func(c
 	return one.err
 }
 
-// flushAt makes the blocks of one server survive a loss of power.
+// flushAt writes all blocks of one server to its disk, so that they survive a loss of power.
 func (n *Node) flushAt(ctx context.Context, server multicast.ProcessID) error {
 	return n.flushes.do(ctx, server, func(ctx context.Context) error {
 		if server == n.config.Self {

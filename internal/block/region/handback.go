@@ -21,7 +21,7 @@ func (r *rounds) handBack(ctx context.Context) error {
 			return err
 		}
 		if len(strays) > 0 {
-			if err := r.handBackSome(ctx, strays); errors.Is(err, errStale) || ctx.Err() != nil {
+			if err := r.handBackPage(ctx, strays); errors.Is(err, errStale) || ctx.Err() != nil {
 				return err
 			} else if err != nil {
 				failed = err // the next blocks may have other owners
@@ -34,8 +34,8 @@ func (r *rounds) handBack(ctx context.Context) error {
 	}
 }
 
-// strays returns the next blocks on this disk, from an id on, that other servers should keep, and the id up
-// to which it has searched. Blocks stay if this server stands in for an owner that is down.
+// strays returns the next blocks on this disk, from an id on, of which this server is no keeper. last is the
+// id up to which it has searched. Blocks of which this server is a stand-in stay: they are only counted.
 func (r *rounds) strays(ctx context.Context, from block.ID) (strays []block.ID, last block.ID, err error) {
 	self := r.node.config.Self
 	for id, err := range r.node.config.Disk.Range(ctx, from, block.LastID) {
@@ -55,8 +55,8 @@ func (r *rounds) strays(ctx context.Context, from block.ID) (strays []block.ID, 
 	return strays, block.LastID, nil
 }
 
-// handBackSome hands back at most maxHave blocks.
-func (r *rounds) handBackSome(ctx context.Context, ids []block.ID) error {
+// handBackPage hands back at most maxHave blocks.
+func (r *rounds) handBackPage(ctx context.Context, ids []block.ID) error {
 	if err := r.throttle(ctx, ids); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (r *rounds) handBackSome(ctx context.Context, ids []block.ID) error {
 	var g errgroup.Group
 	for server, some := range of {
 		g.Go(func() error {
-			have, err := r.settle(ctx, server, some)
+			have, err := r.sendMissing(ctx, server, some)
 			r.count(func(*RoundStatus) {
 				for i, has := range have {
 					if has {
@@ -82,20 +82,20 @@ func (r *rounds) handBackSome(ctx context.Context, ids []block.ID) error {
 		})
 	}
 	err := g.Wait()
-	settled := slices.DeleteFunc(slices.Clone(ids), func(id block.ID) bool {
+	complete := slices.DeleteFunc(slices.Clone(ids), func(id block.ID) bool {
 		return slices.ContainsFunc(r.view.owners(id), func(p multicast.ProcessID) bool { return !slices.Contains(good[id], p) })
 	})
-	settled, unsynced := r.onDisk(ctx, settled)
+	complete, unsynced := r.onDisk(ctx, complete)
 	err = errors.Join(err, unsynced)
-	r.report.Strays += uint64(len(ids) - len(settled))
-	if len(settled) == 0 {
+	r.report.Strays += uint64(len(ids) - len(complete))
+	if len(complete) == 0 {
 		return err
 	}
-	return errors.Join(r.node.drop(ctx, r.view, settled), err)
+	return errors.Join(r.node.drop(ctx, r.view, complete), err)
 }
 
-// onDisk returns those of ids with owners that have all their blocks on disk. The copy of this server may be
-// on disk, and a client may rely on that.
+// onDisk returns those of ids whose owners have all been flushed. A client may rely on the copy of this
+// server because it is on disk: so the copies that replace it must be on disk, too.
 func (r *rounds) onDisk(ctx context.Context, ids []block.ID) (synced []block.ID, err error) {
 	results := make(map[multicast.ProcessID]error)
 	for _, id := range ids {
@@ -130,9 +130,9 @@ func (r *rounds) throttle(ctx context.Context, ids []block.ID) error {
 	return nil
 }
 
-// settle sends a server the blocks of ids that it lacks, and reports for each of ids whether the server has a
-// good copy. On an error it returns the first answers.
-func (r *rounds) settle(ctx context.Context, server multicast.ProcessID, ids []block.ID) ([]bool, error) {
+// sendMissing sends a server the blocks of ids that it lacks, and reports for each of ids whether the server
+// has a good copy. After an error, the blocks that were not examined count as missing.
+func (r *rounds) sendMissing(ctx context.Context, server multicast.ProcessID, ids []block.ID) ([]bool, error) {
 	have, err := r.haves(ctx, server, ids)
 	if err != nil {
 		return have, err
@@ -157,20 +157,21 @@ func (r *rounds) settle(ctx context.Context, server multicast.ProcessID, ids []b
 	if sent == nil {
 		return have, failed
 	}
-	has, err := r.haves(ctx, server, sent) // it may have other members now
+	has, err := r.haves(ctx, server, sent) // refused if the server knows other members now (M4)
 	for i, good := range has {
 		have[slices.Index(ids, sent[i])] = good
 	}
 	return have, errors.Join(failed, err)
 }
 
-// haves queries a server for good copies of ids. On an error it returns the first answers.
+// haves queries a server for good copies of ids. After an error, the blocks that were not examined count as
+// missing.
 func (r *rounds) haves(ctx context.Context, server multicast.ProcessID, ids []block.ID) (have []bool, err error) {
 	have = make([]bool, len(ids))
 	for at := 0; at < len(ids); {
 		reply, err := r.node.peers.call(ctx, server, encodeHave(r.view.stamp, true, ids[at:]))
 		if err != nil {
-			return have, r.refused(ctx, server, err)
+			return have, r.exchangeIfStale(ctx, server, err)
 		}
 		some, err := decodeHave(len(ids)-at, reply)
 		if err != nil {

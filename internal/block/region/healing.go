@@ -15,10 +15,11 @@ import (
 // Healing is the configuration by which a server keeps its region whole.
 type Healing struct {
 	PingInterval time.Duration // a server that was silent for this time is pinged
-	DownAfter    time.Duration // a server that was silent for this time is down: others take over
-	// RepairInterval is the time between two repair rounds. A round also begins when there is a reason for
-	// one, but RepairPause, and restPart times the duration of the last round, after that one. A round that
-	// failed is repeated after RepairPause, then after twice that, and so on.
+	DownAfter    time.Duration // a server that was silent for this time is down: others stand in for it
+	// RepairInterval is the time between two repair rounds. A round begins earlier when members or the
+	// servers that are down have changed. The pause between two rounds is never shorter than RepairPause, or
+	// than restPart times the duration of the last round. A round that failed is repeated after RepairPause,
+	// then after twice that, and so on.
 	RepairInterval time.Duration
 	RepairPause    time.Duration
 	RepairBytes    int           // per second that a round moves
@@ -68,8 +69,8 @@ func newLimits(h *Healing) limits {
 	return limits{repair: limiter(h.RepairBytes), scrub: limiter(h.ScrubBytes)}
 }
 
-// Run keeps the region whole, until ctx ends: it watches the other servers, repairs, hands back and scrubs.
-// It returns when all of this has ended.
+// Run pings the other servers, repairs, hands back and scrubs, until ctx ends. It returns when all of this
+// has ended.
 func (n *Node) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	for _, loop := range []func(context.Context){n.watch, n.repairForEver, n.scrubForEver, n.remedyForEver} {

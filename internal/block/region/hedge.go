@@ -77,11 +77,14 @@ func (h *hedging) take() bool {
 	return true
 }
 
-// hedged asks candidates, the best first, until one returns an answer that another would return too: no
-// error, or a final one. It asks the next candidate after a failure. If h allows it, it also asks the next
-// one while an answer takes longer than usual. Then the first answer counts, and hedged cancels the other
-// request and waits for it. So at most two goroutines call try at once, and none does when hedged returns. If
-// all candidates fail, hedged returns the last error.
+// hedged asks candidates, the best first, until one returns a final answer: a value, or an error that is
+// final because the other candidates would return it, too.
+//
+//   - After another error it asks the next candidate. If all fail, it returns the last error.
+//   - If an answer takes longer than usual, and h permits it, hedged asks the next candidate at the same
+//     time. The first final answer counts; hedged cancels the other request and waits for its end.
+//
+// So at most two goroutines call try at a time, and none does when hedged returns.
 func hedged[C, T any](ctx context.Context, h *hedging, candidates []C,
 	try func(context.Context, C) (T, error), final func(error) bool) (T, error) {
 	began := time.Now()
@@ -157,7 +160,7 @@ func (r *race[C, T]) note(value T, err error) {
 	}
 }
 
-// running reports whether another candidate may help.
+// running reports whether there is no answer yet, and a candidate is left.
 func (r *race[C, T]) running() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 )
 
 // Lengths returns the length of each block in bytes: from this server, or from the first owner that answers
-// and has the block. It returns 0 for the others, which another server may still have. If this server owns
-// the blocks, Lengths needs no call.
+// and has the block. It returns 0 for a block that no owner has; another server may still have it. If this
+// server has the blocks, Lengths sends no request.
 func (n *Node) Lengths(ctx context.Context, ids []block.ID) ([]uint32, error) {
 	lengths := make([]uint32, len(ids))
 	err := n.peers.try(ctx, n.config.Self, func(ctx context.Context) error {

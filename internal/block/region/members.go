@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Members are the servers of a region at a version. To change them, make the next version of the complete
-// members and give it to one server: the others learn it from each other.
+// Members are the storage servers of a region at a version. To change them, make the complete list of the
+// next version and give it to one server: the others learn it from each other.
 type Members struct {
 	Version uint64   `json:"version"` // from 1
 	Servers []Server `json:"servers"`
@@ -23,13 +23,12 @@ type Members struct {
 type Server struct {
 	ID         multicast.ProcessID `json:"id"`
 	Datacenter string              `json:"datacenter"`
-	// Leaving: the server owns nothing any more, but still answers requests for blocks, and hands back all
-	// its blocks. Once its Status reports that it is drained, and all servers know these members, it may be
-	// removed from them.
+	// Leaving: the server owns no block any more. It still answers requests, and hands back all its blocks.
+	// When its Status reports that it is drained, and all servers know that it leaves, it may be removed.
 	Leaving bool `json:"leaving,omitempty"`
 }
 
-// Limits of members as they come from outside.
+// Limits of members, for Validate.
 const (
 	maxServers    = 4096
 	maxDatacenter = 255 // bytes of its name
@@ -54,13 +53,13 @@ func (m *Members) Validate() error {
 		}
 	}
 	if staying == 0 {
-		return fmt.Errorf("members of version %d: nobody stays to keep the blocks: let one server at least not leave", m.Version)
+		return fmt.Errorf("members of version %d: all servers are leaving: at least one must stay to keep the blocks", m.Version)
 	}
 	return nil
 }
 
-// Newer reports whether m comes after other. Two members with one version, which two operators may make, are
-// ordered too, equally on all servers.
+// Newer reports whether m comes after other. Two operators may make different members of one version: these
+// are ordered, too, by their content, and equally on all servers.
 func (m *Members) Newer(other *Members) bool { return other.stamp().before(m.stamp()) }
 
 // stamp identifies members: different members have different stamps.
@@ -117,7 +116,7 @@ func readMembers(r *varint.Reader) (m Members) {
 	return m
 }
 
-// view is a server's view of members. It does not change.
+// view has the members and what follows from them. It is immutable.
 type view struct {
 	members Members
 	stamp   stamp

@@ -56,16 +56,17 @@ func (n *Node) hold(ctx context.Context) error {
 
 func (n *Node) release() { <-n.changing }
 
-// down returns the servers that have not answered for DownAfter, ascending. The slice is shared.
+// down returns the servers that have not answered for DownAfter, ascending. The caller must not change the
+// slice.
 func (n *Node) down() []multicast.ProcessID {
-	if down := n.absent.Load(); down != nil {
+	if down := n.downServers.Load(); down != nil {
 		return *down
 	}
 	return nil
 }
 
-// others returns the servers except this one, from the next one on: so the servers do not all ask the same
-// one first.
+// others returns the servers except this one, beginning with the one after it, so that each server begins
+// with another one.
 func (n *Node) others(v *view) []multicast.ProcessID {
 	at, member := slices.BinarySearch(v.servers, n.config.Self)
 	after := at
@@ -81,7 +82,7 @@ func (n *Node) watch(ctx context.Context) {
 	defer every.Stop()
 	for ctx.Err() == nil {
 		n.pingIdle(ctx)
-		if ctx.Err() == nil { // otherwise no server could have answered
+		if ctx.Err() == nil { // the pings were not cut short
 			n.noteDown()
 		}
 		select {
@@ -111,7 +112,7 @@ func (n *Node) noteDown() {
 	if slices.Equal(down, before) {
 		return
 	}
-	n.absent.Store(&down)
+	n.downServers.Store(&down)
 	n.config.Log.Warn("storage servers that are down have changed: others take over their blocks meanwhile", "down", down, "before", before)
 	n.wakeUp()
 }
@@ -140,7 +141,7 @@ func (n *Node) exchange(ctx context.Context, server multicast.ProcessID) error {
 		}
 	}
 	if err != nil {
-		n.config.Log.Warn("cannot tell or learn who the storage servers are", "server", server, "error", err)
+		n.config.Log.Warn("cannot exchange the list of storage servers with another server", "server", server, "error", err)
 	}
 	return err
 }

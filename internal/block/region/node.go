@@ -68,26 +68,26 @@ func (c *Config) Validate() error {
 	return c.Healing.Validate()
 }
 
-// Node is one server of a region's DHT: it keeps blocks on its own disk for the other servers, and does puts,
-// gets and deletes on the whole region for clients. Run keeps the region whole meanwhile; without it, a node
-// only answers.
+// Node is one storage server of a region: it keeps blocks on its own disk, and executes puts, gets and
+// deletes on the whole region for clients. A node answers requests at any time; it repairs only while Run
+// runs.
 type Node struct {
-	config Config
-	peers  *peers
-	counts counts
-	limits limits
-	wake   chan struct{}                         // room for one: there is something to repair
-	remedy chan remedy                           // blocks that were missing at an owner
-	absent atomic.Pointer[[]multicast.ProcessID] // the servers that are down, ascending
-	view   atomic.Pointer[view]
-	// changing is full while the members change, or while a copy is dropped by them: one at a time (M2). It
-	// is a channel, since a disk may hang meanwhile and waiting must end with the context.
+	config      Config
+	peers       *peers
+	counts      counts
+	limits      limits
+	wake        chan struct{}                         // room for one; full: a repair round is due
+	remedy      chan remedy                           // blocks that were missing at an owner
+	downServers atomic.Pointer[[]multicast.ProcessID] // the servers that are down, ascending
+	view        atomic.Pointer[view]
+	// changing is a lock: it is full while the members change, or while a copy is dropped by them (M2). It is
+	// a channel, since a disk may hang while the lock is held, and waiting must end with the context.
 	changing chan struct{}
-	taking   atomic.Int64 // blocks on their way to the own disk that others have sent
-	// stragglers continue after the answer to their request. Close waits for them.
+	incoming atomic.Int64 // calls of take that have not returned
+	// stragglers are goroutines that continue after the answer to their request. Close waits for them.
 	stragglers stragglers
 	flushes    *flushes
-	singly     singly // of requests to other servers
+	noBatches  noBatches // of other servers
 	// buffers holds the bytes of blocks that are read only to verify them.
 	buffers sync.Pool // of *[]byte
 }
@@ -117,8 +117,8 @@ func NewNode(config Config) (*Node, error) {
 func (n *Node) Close() { n.stragglers.Wait() }
 
 // Handle executes a request and returns the reply, which belongs to the caller. The node keeps no reference
-// to request or reply. Errors of blocks are in the reply; an error means that request is invalid. Requests
-// of servers never lead to further requests.
+// to request or reply. The errors of a valid request are in the reply; Handle returns an error if the request
+// is malformed. A request of another server never makes this server send requests.
 func (n *Node) Handle(ctx context.Context, request []byte) ([]byte, error) {
 	q, err := decodeRequest(request)
 	if err != nil {
@@ -215,16 +215,16 @@ func (n *Node) store(ctx context.Context, b *block.Block) error {
 	return n.take(ctx, *b)
 }
 
-// wakeForStray begins a round if this server is no keeper of a block that it gets: a keeper could not take
-// the block, which is handed back as soon as the keeper can.
+// wakeForStray begins a repair round if this server receives a block of which it is no keeper. A keeper could
+// not store the block: the round hands it back as soon as the keeper can.
 func (n *Node) wakeForStray(b *block.Block) {
 	if !slices.Contains(n.view.Load().keepers(b.ID, n.down()), n.config.Self) {
 		n.wakeUp()
 	}
 }
 
-// verify verifies a block from the wire. The checksum is not computed again on the way to the disk: for one
-// put, the client computes it once, and so does each server that the block reaches.
+// verify verifies the checksum of a block from the wire. Later steps on the way to the disk rely on it: for
+// one put, the client and each server compute the checksum once.
 func verify(b *block.Block) error {
 	if !b.IsIntact() {
 		return fmt.Errorf("put block %v: it came with a wrong checksum: %w", b.ID, errFailed)
@@ -232,12 +232,11 @@ func verify(b *block.Block) error {
 	return nil
 }
 
-// take puts verified blocks on the disk of this server. It refuses them if this server leaves, since the
-// sender knows older members. So once this server leaves and no block is on its way to the disk, no further
-// block comes (rounds.next).
+// take puts verified blocks on the disk of this server. It refuses them if this server is leaving: the sender
+// knows older members. So a leaving server without incoming blocks gets no block any more (rounds.next).
 func (n *Node) take(ctx context.Context, blocks ...block.Block) error {
-	n.taking.Add(1) // before the members are looked at
-	defer n.taking.Add(-1)
+	n.incoming.Add(1) // before the check of the members: see rounds.next
+	defer n.incoming.Add(-1)
 	if n.view.Load().isLeaving(n.config.Self) {
 		return fmt.Errorf("put block %v: server %d is leaving: %w", blocks[0].ID, n.config.Self, errStale)
 	}
@@ -254,8 +253,8 @@ func (n *Node) take(ctx context.Context, blocks ...block.Block) error {
 	return nil
 }
 
-// fetch returns the reply with the copy on the own disk, without a copy of the data in between, in memory of
-// package buffers.
+// fetch returns the reply with this server's copy of a block. It reads from the disk into the reply, which is
+// in memory of package buffers.
 func (n *Node) fetch(ctx context.Context, id block.ID) ([]byte, error) {
 	sizes, err := n.config.Disk.Sizes(ctx, []block.ID{id})
 	if err != nil {
@@ -280,7 +279,7 @@ func (n *Node) check(ctx context.Context, id block.ID) error {
 	return err
 }
 
-// isGood reads the copy on the own disk: true, or false if it is bad or absent.
+// isGood reads the copy on the own disk. It returns false if the copy is bad or absent.
 func (n *Node) isGood(ctx context.Context, id block.ID) (bool, error) {
 	err := n.check(ctx, id)
 	if errors.Is(err, block.ErrCorrupt) || errors.Is(err, block.ErrNotFound) {

@@ -20,11 +20,11 @@ type Caller interface {
 	Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error)
 }
 
-// suspicion is the time for which a server that did not answer is asked last.
+// suspicion is the time for which a server that did not answer is suspected: it is asked last.
 const suspicion = 5 * time.Second
 
-// patience is the number of times in a row that a server may be too slow, so that others are asked in its
-// place, before it is suspected.
+// patience is the number of times in a row that another server must answer before a server until that server
+// is suspected.
 const patience = 3
 
 // The usual time of a server before its first answer, and the bounds of the wait before another server is
@@ -47,11 +47,11 @@ type peers struct {
 
 // peer is the state of one server.
 type peer struct {
-	lastAnswer time.Time     // the last answer as a server that can do its work
-	suspect    time.Time     // it is suspected until then
+	lastAnswer time.Time     // of the last answer that was no failure of the server
+	suspect    time.Time     // the end of the suspicion
 	mean       time.Duration // of the time of an answer; 0: not known
-	deviation  time.Duration
-	overtaken  int // times in a row that another server had answered before it
+	deviation  time.Duration // of the time of an answer
+	overtaken  int           // times in a row that another server answered before this one
 }
 
 func newPeers(caller Caller, timeout time.Duration) *peers {
@@ -75,41 +75,41 @@ func (p *peers) call(ctx context.Context, to multicast.ProcessID, request []byte
 	defer cancel()
 	reply, err = p.caller.Call(attempt, to, request)
 	if err != nil {
-		return nil, p.gaveUp(ctx, to, err)
+		return nil, p.unanswered(ctx, to, err)
 	}
 	err = replyErr(reply)
 	p.answered(to, err)
 	return reply, err
 }
 
-// try runs do on this server itself like a call: the own disk may be hung too.
+// try runs do on this server itself with the time limit of a call, since the own disk may hang, too.
 func (p *peers) try(ctx context.Context, self multicast.ProcessID, do func(context.Context) error) error {
 	attempt, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	err := do(attempt)
 	if err != nil && attempt.Err() != nil {
-		return p.gaveUp(ctx, self, err)
+		return p.unanswered(ctx, self, err)
 	}
 	p.answered(self, err)
 	return err
 }
 
-// gaveUp suspects a server that did not answer, unless the caller ended the wait, or the server does not know
-// the request.
-func (p *peers) gaveUp(ctx context.Context, to multicast.ProcessID, err error) error {
+// unanswered suspects a server after a call without a reply, and returns the error of the call. It does not
+// suspect the server if the caller ended the wait, or if the server does not know the request.
+func (p *peers) unanswered(ctx context.Context, to multicast.ProcessID, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case isUnknown(err):
 		p.answered(to, nil) // it is of an older version
 	default:
-		p.passOver(to)
+		p.suspect(to)
 	}
 	return fmt.Errorf("storage server %d: %w: %w", to, block.ErrUnavailable, err)
 }
 
-// passOver suspects a server: it is asked last for a while.
-func (p *peers) passOver(id multicast.ProcessID) {
+// suspect suspects a server from now on.
+func (p *peers) suspect(id multicast.ProcessID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.peer(id).suspect = time.Now().Add(suspicion)
@@ -145,7 +145,7 @@ func (p *peers) order(servers []multicast.ProcessID) []multicast.ProcessID {
 	return servers
 }
 
-// usual returns the usual time of a server's answer: after it another server is asked too.
+// usual returns the time within which a server usually answers. Later, the next server is asked, too.
 func (p *peers) usual(id multicast.ProcessID) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,14 +159,15 @@ func (s *peer) usual() time.Duration {
 	return min(max(s.mean+4*s.deviation, minUsual), maxUsual)
 }
 
-// took records the time of a server's answer.
-func (p *peers) took(id multicast.ProcessID, d time.Duration) {
+// recordTime records the time of a server's answer.
+func (p *peers) recordTime(id multicast.ProcessID, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.peer(id).note(d)
 }
 
-// note smooths times as TCP does (RFC 6298): the mean and four deviations are about the highest of a hundred.
+// note updates the mean and the deviation with the weights of TCP (RFC 6298). About one answer of a hundred
+// takes longer than the mean and four deviations.
 func (s *peer) note(d time.Duration) {
 	if s.mean == 0 {
 		s.mean, s.deviation = max(d, 1), d/2
@@ -176,26 +177,26 @@ func (s *peer) note(d time.Duration) {
 	s.mean += (d - s.mean) / 8
 }
 
-// outrun records that another server answered first, after d.
-func (p *peers) outrun(id multicast.ProcessID, d time.Duration) {
+// recordOvertaken records that another server answered first, when this one had not answered for d.
+func (p *peers) recordOvertaken(id multicast.ProcessID, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.peer(id)
 	if d >= s.usual() {
 		s.note(d) // it takes at least this time
-		s.tardy()
+		s.overtake()
 	}
 }
 
-// abandoned records that the wait for a server ended, as it had been too slow.
-func (p *peers) abandoned(id multicast.ProcessID) {
+// recordAbandoned records that a late server had not answered when the request was complete without it.
+func (p *peers) recordAbandoned(id multicast.ProcessID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.peer(id).tardy()
+	p.peer(id).overtake()
 }
 
-// tardy suspects a server that is repeatedly too slow.
-func (s *peer) tardy() {
+// overtake counts an answer of another server before this one, and suspects the server after several.
+func (s *peer) overtake() {
 	if s.overtaken++; s.overtaken >= patience {
 		s.overtaken, s.suspect = 0, time.Now().Add(suspicion)
 	}
@@ -215,8 +216,8 @@ func (p *peers) idle(servers []multicast.ProcessID, d time.Duration) []multicast
 	return idle
 }
 
-// forget drops the state of servers that are not members any more, and adds the others: a new one counts as
-// heard now.
+// forget removes the state of servers that are not in but. It adds state for the servers of but that have
+// none: their last answer counts as now.
 func (p *peers) forget(but []multicast.ProcessID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,15 +19,15 @@ func TestUsualTime(t *testing.T) {
 	p := newPeers(nil, 10*time.Second)
 	require.Equal(t, firstUsual, p.usual(1))
 	for range 50 {
-		p.took(1, 100*time.Microsecond)
+		p.recordTime(1, 100*time.Microsecond)
 	}
 	require.Equal(t, minUsual, p.usual(1))
 	for i := range 200 {
-		p.took(1, time.Duration(20+i%10)*time.Millisecond)
+		p.recordTime(1, time.Duration(20+i%10)*time.Millisecond)
 	}
 	require.InDelta(t, 35*time.Millisecond, p.usual(1), float64(7*time.Millisecond))
 	for range 50 {
-		p.took(1, time.Minute)
+		p.recordTime(1, time.Minute)
 	}
 	require.Equal(t, maxUsual, p.usual(1))
 }
@@ -38,13 +38,13 @@ func TestTooSlowTooOften(t *testing.T) {
 		p := newPeers(nil, time.Second)
 		servers := []multicast.ProcessID{1, 2}
 		for range 100 {
-			p.took(1, time.Millisecond)
-			p.outrun(1, time.Microsecond)
+			p.recordTime(1, time.Millisecond)
+			p.recordOvertaken(1, time.Microsecond)
 		}
 		require.Equal(t, servers, p.order(servers))
 		for range patience {
 			require.Equal(t, servers, p.order(servers))
-			p.outrun(1, time.Second)
+			p.recordOvertaken(1, time.Second)
 		}
 		require.Equal(t, []multicast.ProcessID{2, 1}, p.order(servers))
 		time.Sleep(suspicion + 1) // virtual

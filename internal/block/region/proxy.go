@@ -14,8 +14,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// slowPart is the part of CallTimeout after which another server is asked to stand in for a server that has
-// not stored its copy yet. If both store it, the one that does not own the block hands it back.
+// A server that has not stored its copy after CallTimeout/slowPart is late: the next server stands in for it.
+// If both store the block, the one that does not own it hands it back.
 const slowPart = 8
 
 // put makes the copies of a block in parallel: on its owners, and for each owner that fails or is slow on the
@@ -30,12 +30,12 @@ func (n *Node) put(ctx context.Context, b *block.Block) (onDisk bool, err error)
 	servers := n.lastDown(n.peers.order(v.ring.Walk(b.ID)))
 	p := placement{
 		node: n, ctx: storing, servers: servers, events: make(chan placed, 2*len(servers)),
-		frame: newLent(encodeStore(b)),
+		frame: newSharedRequest(encodeStore(b)),
 	}
 	p.run(v.copies)
 	p.frame.release(nil)
 	if p.copies < v.copies {
-		return false, fmt.Errorf("put block %v: %d of %d copies: %w", b.ID, p.copies, v.copies, p.why(ctx))
+		return false, fmt.Errorf("put block %v: %d of %d copies: %w", b.ID, p.copies, v.copies, p.failure(ctx))
 	}
 	return p.onDisk == p.copies, nil
 }
@@ -57,24 +57,24 @@ func (n *Node) lastDown(servers []multicast.ProcessID) []multicast.ProcessID {
 	return servers
 }
 
-// placement is one put on its way. Only the goroutine that runs it touches its fields.
+// placement is the state of one put. Only the goroutine that runs it touches its fields.
 type placement struct {
 	node    *Node
 	ctx     context.Context
-	frame   *lent                 // opStore
+	frame   *sharedRequest        // opStore
 	servers []multicast.ProcessID // not tried yet
 	events  chan placed           // room for two events of each server
-	copies  int
-	onDisk  int     // copies that are on disk
-	errs    []error // of the servers that failed
+	copies  int                   // stored so far
+	onDisk  int                   // copies that are on disk
+	errs    []error               // of the servers that failed
 }
 
-// placed is the outcome of one copy.
+// placed is an event of one server: it is late, or its call has ended with err.
 type placed struct {
-	undecided bool // the outcome is not known yet
-	replaced  bool // another server stands in, as this one was late
-	onDisk    bool
-	err       error
+	late    bool // the call has not ended yet
+	wasLate bool // at the end of the call: a late event came before
+	onDisk  bool // the copy survives a loss of power
+	err     error
 }
 
 // run places copies until there are enough or no server is left. A conflict ends it: no server may have two
@@ -87,7 +87,7 @@ func (p *placement) run(copies int) {
 	for pending > 0 && p.copies < copies {
 		e := <-p.events
 		switch {
-		case e.undecided:
+		case e.late:
 			pending += p.next()
 			continue
 		case e.err == nil:
@@ -100,7 +100,7 @@ func (p *placement) run(copies int) {
 			if errors.Is(e.err, block.ErrConflict) {
 				p.servers = nil
 			}
-			if !e.replaced {
+			if !e.wasLate {
 				pending += p.next()
 			}
 		}
@@ -116,16 +116,16 @@ func (p *placement) next() int {
 	server := p.servers[0]
 	p.servers = p.servers[1:]
 	n, ctx, events, frame := p.node, p.ctx, p.events, p.frame
-	frame.use()
+	frame.retain()
 	n.stragglers.Go(func() {
-		late := time.AfterFunc(n.config.CallTimeout/slowPart, func() { events <- placed{undecided: true} })
+		timer := time.AfterFunc(n.config.CallTimeout/slowPart, func() { events <- placed{late: true} })
 		onDisk, err := n.storeAt(ctx, server, frame.bytes)
 		frame.release(err)
-		replaced := !late.Stop()
-		if replaced && ctx.Err() != nil {
-			n.peers.abandoned(server)
+		wasLate := !timer.Stop()
+		if wasLate && ctx.Err() != nil {
+			n.peers.recordAbandoned(server)
 		}
-		events <- placed{err: err, replaced: replaced, onDisk: onDisk}
+		events <- placed{err: err, wasLate: wasLate, onDisk: onDisk}
 	})
 	return 1
 }
@@ -145,8 +145,8 @@ func (n *Node) storeAt(ctx context.Context, server multicast.ProcessID, frame []
 	return isOnDisk(reply), err
 }
 
-// why returns the most informative error for too few copies.
-func (p *placement) why(ctx context.Context) error {
+// failure returns the most informative error of a put that stored too few copies.
+func (p *placement) failure(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -158,8 +158,8 @@ func (p *placement) why(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", block.ErrUnavailable, errors.Join(p.errs...))
 }
 
-// replace puts a good copy in the place of bad ones: a put replaces a bad copy (B2). The get returns the
-// block in any case. If a copy cannot be replaced now, the next get and the scrub try again.
+// replace replaces bad copies with a good one: a put to a server with a bad copy replaces it (B2 of package
+// block). Errors are only logged: the next get or scrub tries again.
 func (n *Node) replace(ctx context.Context, id block.ID, reply []byte, bad []multicast.ProcessID) {
 	if len(bad) == 0 {
 		return
@@ -190,7 +190,7 @@ func (n *Node) delete(ctx context.Context, ids []block.ID) error {
 			switch {
 			case server == n.config.Self:
 				return n.config.Disk.Delete(ctx, ids)
-			case slices.Contains(down, server): // no wait: the copies that it brings back are garbage (B6)
+			case slices.Contains(down, server): // its copies are collected as orphans when it is back (B6)
 				return fmt.Errorf("storage server %d is down: %w", server, block.ErrUnavailable)
 			}
 			_, err := n.peers.call(ctx, server, frame)
@@ -200,8 +200,8 @@ func (n *Node) delete(ctx context.Context, ids []block.ID) error {
 	return g.Wait()
 }
 
-// stragglers are the goroutines of requests that were answered before they ended. They were cancelled, and
-// wait for the return of a disk or a Caller.
+// stragglers are the goroutines that may continue after the request that started them was answered. They are
+// cancelled then, and end when the disk or the Caller returns.
 type stragglers struct {
 	mu      sync.Mutex
 	running int           // GUARDED_BY mu
@@ -228,7 +228,7 @@ func (s *stragglers) done() {
 	}
 }
 
-// Wait returns when none runs.
+// Wait returns when no goroutine runs.
 func (s *stragglers) Wait() {
 	s.mu.Lock()
 	if s.running == 0 {

@@ -13,15 +13,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Remote is a client's block.Store of a region. Each request goes to one server, the nearest that answers,
-// which executes it for the whole region. A get that takes longer than usual is sent to a second server too
-// (hedged), and the slow server is asked last for a while. Puts are not hedged: they would send up to
-// block.MaxSize bytes twice to a region that replaces a slow server by itself.
+// Remote is the block.Store of a client for a region. Each request goes to one server, the nearest that
+// answers, which executes it for the whole region. A get that takes longer than usual is also sent to a
+// second server (hedged). Puts are not hedged: a hedged put would send up to block.MaxSize bytes twice, and
+// the servers already replace a slow server.
 type Remote struct {
-	nodes   atomic.Pointer[[]multicast.ProcessID]
-	peers   *peers
-	hedging *hedging // of gets
-	singly  singly
+	nodes     atomic.Pointer[[]multicast.ProcessID]
+	peers     *peers
+	hedging   *hedging // of gets
+	noBatches noBatches
 	// unsynced counts the puts whose reply did not tell that the copies are on disk.
 	unsynced block.Unsynced
 }
@@ -78,8 +78,9 @@ func (r *Remote) Get(ctx context.Context, id block.ID, into []byte) ([]byte, err
 	return block.Into(into, b.Data), nil
 }
 
-// getBy reads a block, with a right to it unless that is zero. Servers with other keys refuse the right, and
-// others accept it; servers of older versions do not know rights.
+// getBy reads a block. A right that is not zero is sent with the request. If a server refuses the right, the
+// next one is asked: only servers with other vector keys refuse a valid right. If a server is older than
+// rights, the next one is asked, too.
 func (r *Remote) getBy(ctx context.Context, id block.ID, right block.Right) ([]byte, error) {
 	if right == (block.Right{}) {
 		return r.get(ctx, encodeGet(opGet, id), isFinal)
@@ -100,7 +101,7 @@ func (r *Remote) get(ctx context.Context, request []byte, final func(error) bool
 		began := time.Now()
 		reply, err := r.peers.call(racing, node, request)
 		if err != nil && racing.Err() != nil && ctx.Err() == nil && time.Since(began) >= r.hedging.delay() {
-			r.peers.passOver(node)
+			r.peers.suspect(node)
 		}
 		return reply, err
 	}
@@ -121,8 +122,8 @@ func (r *Remote) Delete(ctx context.Context, ids []block.ID) error {
 	return ctx.Err()
 }
 
-// Sign implements block.Signer: a server of the region signs. Servers with other keys refuse the right, and
-// others accept it.
+// Sign implements block.Signer: a server of the region signs. If a server refuses the right, the next one is
+// asked: only servers with other vector keys refuse a valid right.
 func (r *Remote) Sign(ctx context.Context, s block.Signing) (url string, err error) {
 	final := isFinal
 	if s.Do == block.SignGet {

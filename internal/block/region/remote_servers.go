@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// servers returns all servers of the region from one that answers. Later requests go to these: in the order
-// that was given at the start, and servers that have joined since at the end.
+// servers asks the region for its servers and returns them. Later requests go to these: first to the known
+// ones, in their order, then to the servers that have joined since.
 func (r *Remote) servers(ctx context.Context) []multicast.ProcessID {
 	known := *r.nodes.Load()
 	for _, node := range r.peers.order(known) {

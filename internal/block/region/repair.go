@@ -18,9 +18,9 @@ import (
 // fetchers is the number of blocks that a round fetches at a time.
 const fetchers = 4
 
-// rounds is the repair of one server, round after round. The next round continues a round that an error cut
-// short, unless members or the servers that are down have changed. Handing back begins from the start: Strays
-// counts all.
+// rounds has the state of the repair of one server. After an error, the next round continues the comparison
+// with each peer at its place in at, unless members or the servers that are down have changed. Handing back
+// always begins at the first block, so that Strays counts all strays.
 type rounds struct {
 	node *Node
 	view *view
@@ -44,7 +44,7 @@ func (r *rounds) next(ctx context.Context) bool {
 			errs = append(errs, err)
 		}
 	}
-	if n.taking.Load() > 0 && r.view.isLeaving(n.config.Self) {
+	if n.incoming.Load() > 0 && r.view.isLeaving(n.config.Self) {
 		errs = append(errs, errors.New("blocks that were sent here before this server left are still on their way to its disk"))
 	}
 	if err := r.handBack(ctx); err != nil {
@@ -95,7 +95,7 @@ func (r *rounds) pull(ctx context.Context, peer multicast.ProcessID) error {
 		at := r.at[peer]
 		reply, err := n.peers.call(ctx, peer, encodeDigest(&s, at))
 		if err != nil {
-			return r.refused(ctx, peer, err)
+			return r.exchangeIfStale(ctx, peer, err)
 		}
 		theirs, err := decodeDigest(at, reply)
 		if err != nil {
@@ -118,8 +118,8 @@ func (r *rounds) pull(ctx context.Context, peer multicast.ProcessID) error {
 	}
 }
 
-// refused exchanges members with a peer that knows other ones.
-func (r *rounds) refused(ctx context.Context, peer multicast.ProcessID, err error) error {
+// exchangeIfStale exchanges members with a peer if err means that it knows other ones. It returns err.
+func (r *rounds) exchangeIfStale(ctx context.Context, peer multicast.ProcessID, err error) error {
 	if errors.Is(err, errStale) {
 		_ = r.node.exchange(ctx, peer) // the round fails in any case
 	}
@@ -131,7 +131,7 @@ func (r *rounds) pullRange(ctx context.Context, peer multicast.ProcessID, s *sco
 	for ids, err := range block.Pages(from, to, func(from block.ID) ([]block.ID, bool, error) {
 		reply, err := r.node.peers.call(ctx, peer, encodeScope(s, from, to))
 		if err != nil {
-			return nil, false, r.refused(ctx, peer, err)
+			return nil, false, r.exchangeIfStale(ctx, peer, err)
 		}
 		return decodeIDs(reply)
 	}) {
@@ -203,7 +203,8 @@ func (r *rounds) lost(id block.ID, err error) {
 		"block", id, "error", err)
 }
 
-// drop removes copies that all owners have by the ring of v, unless v is not the newest view any more (M2).
+// drop removes this server's copies of blocks of which all owners by v have good copies. It fails if v is not
+// the newest view any more (M2).
 func (n *Node) drop(ctx context.Context, v *view, ids []block.ID) error {
 	if err := n.hold(ctx); err != nil {
 		return err

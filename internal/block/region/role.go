@@ -15,7 +15,7 @@ type Role uint8
 const (
 	RoleNobody  Role = iota // nothing
 	RoleClient              // store blocks, get those that it has a right to, query the state of the region
-	RoleTrusted             // delete blocks and list them, as a client that acts for all users
+	RoleTrusted             // delete and list blocks: a client that acts for all users
 	RoleAdmin               // change the members
 	RoleServer              // all requests between servers
 )
@@ -71,7 +71,7 @@ func (n *Node) authorize(ctx context.Context, q *request) error {
 	return nil
 }
 
-// puts returns the blocks that a client puts with a request.
+// puts returns the ids of the blocks that a request of a client writes.
 func (q *request) puts() (ids []block.ID) {
 	switch q.op {
 	case opPut:

@@ -66,7 +66,7 @@ func (n *Node) scrubBlock(ctx context.Context, id block.ID) error {
 	if err == nil {
 		good, err = n.isGood(ctx, id)
 	}
-	if err == nil && !good { // find does not check this server if it should have no copy
+	if err == nil && !good { // find does not read the copy of this server if it is no keeper
 		n.replace(ctx, id, reply, []multicast.ProcessID{n.config.Self})
 		good, err = n.isGood(ctx, id)
 	}
@@ -80,11 +80,10 @@ func (n *Node) scrubBlock(ctx context.Context, id block.ID) error {
 	return ctx.Err()
 }
 
-// remedies is the maximum number of blocks that wait for a missing copy after a get. Repair makes the copies
-// of further blocks.
+// remedies is the maximum number of queued remedies. Repair makes the copies of further blocks.
 const remedies = 256
 
-// remedy is a block that was missing at some owners.
+// remedy is a block with owners that had no copy of it during a get.
 type remedy struct {
 	id     block.ID
 	owners []multicast.ProcessID
@@ -113,14 +112,15 @@ func (n *Node) remedyForEver(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case m := <-n.remedy:
-			if err := n.cure(ctx, &m); err != nil && ctx.Err() == nil {
-				n.config.Log.Warn("cannot bring a block to an owner without it: repair will", "block", m.id, "error", err)
+			if err := n.putMissing(ctx, &m); err != nil && ctx.Err() == nil {
+				n.config.Log.Warn("cannot put a missing copy of a block on its owner: the next repair round will", "block", m.id, "error", err)
 			}
 		}
 	}
 }
 
-func (n *Node) cure(ctx context.Context, m *remedy) error {
+// putMissing puts a queued block on its owners.
+func (n *Node) putMissing(ctx context.Context, m *remedy) error {
 	s := search{node: n, id: m.id}
 	reply, err := s.find(ctx)
 	if err != nil {

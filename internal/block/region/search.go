@@ -12,9 +12,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// quietSweeps: a block that no owner has is searched everywhere, repeatedly. It may move from a server that
-// is asked later to one that was asked before. It is absent if this number of sweeps in a row found all
-// servers with the same members and none with the block (M4).
+// quietSweeps is the number of sweeps in a row without a find, by servers that all know the same members,
+// after which a block is absent (M4). One sweep is not enough: the block may move from a server that is asked
+// later to one that was asked before.
 const quietSweeps = 3
 
 // maxSweeps bounds the sweeps of one search while members change.
@@ -54,7 +54,7 @@ func (s *search) find(ctx context.Context) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}
-	return nil, s.why()
+	return nil, s.failure()
 }
 
 // nearest returns the servers that are likely to have a block: those that keep it and those that stand in for
@@ -77,8 +77,9 @@ type answer struct {
 }
 
 // ask returns the first good copy of servers, nil if there is none. It asks one server, and the next one when
-// that has none or takes longer than usual. The other requests are cancelled and not waited for. If no server
-// is left to ask, ask waits for a late one only if patient is set.
+// that has no copy or takes longer than usual. When an answer has come, ask cancels the other requests and
+// does not wait for their ends. When all servers have been asked and the last one takes longer than usual,
+// ask gives up, unless patient is set.
 func (s *search) ask(ctx context.Context, servers []multicast.ProcessID, patient bool) []byte {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -118,14 +119,14 @@ func (s *search) ask(ctx context.Context, servers []multicast.ProcessID, patient
 
 // start asks one server, and returns its usual time.
 func (s *search) start(ctx context.Context, server multicast.ProcessID, answers chan<- answer) time.Duration {
-	n, id := s.node, s.id // s may be gone before the answer comes
+	n, id := s.node, s.id // the search may have ended before the answer comes
 	n.stragglers.Go(func() {
 		begin := time.Now()
 		reply, err := n.copyOf(ctx, id, server)
 		if ctx.Err() != nil {
-			n.peers.outrun(server, time.Since(begin))
+			n.peers.recordOvertaken(server, time.Since(begin))
 		} else if err == nil {
-			n.peers.took(server, time.Since(begin))
+			n.peers.recordTime(server, time.Since(begin))
 		}
 		answers <- answer{server, reply, err}
 	})
@@ -167,8 +168,8 @@ func (s *search) fail(server multicast.ProcessID, err error) {
 	s.failed[server] = err
 }
 
-// sweep asks all servers for the block until one returns it; nil if none does, which is certain if failed is
-// empty.
+// sweep asks all servers for the block, repeatedly, until one returns it. It returns nil if none does. Then
+// the block is absent if failed is empty.
 func (s *search) sweep(ctx context.Context) []byte {
 	clear(s.failed)
 	quiet := 0
@@ -200,8 +201,8 @@ func (s *search) sweep(ctx context.Context) []byte {
 	return nil
 }
 
-// holders returns a server that reports a copy of the block that is not known to be bad. If there is none, it
-// returns the servers that know other members. Servers that have failed before are not asked again.
+// holders asks all servers whether they have a copy of the block, except those that failed or have a bad one.
+// It returns the first server that has a copy, or else the servers that know other members (stale).
 func (s *search) holders(ctx context.Context, v *view) (holders, stale []multicast.ProcessID) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -252,8 +253,8 @@ func (n *Node) has(ctx context.Context, v *view, server multicast.ProcessID, id 
 	return err
 }
 
-// why returns the error of an unsuccessful search (B5).
-func (s *search) why() error {
+// failure returns the error of an unsuccessful search (B5 of package block).
+func (s *search) failure() error {
 	if len(s.failed) > 0 {
 		errs := make([]error, 0, len(s.failed))
 		for _, err := range s.failed {

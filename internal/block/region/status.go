@@ -13,7 +13,7 @@ import (
 type Status struct {
 	Members Members               `json:"members"`
 	Down    []multicast.ProcessID `json:"down"` // the servers that have been silent for DownAfter
-	// Drained: it owns no block and has none any more, so that it may be removed.
+	// Drained: the server owns no block and stores none any more, so it may be removed.
 	Drained bool         `json:"drained"`
 	Repair  RepairStatus `json:"repair"`
 	Scrub   ScrubStatus  `json:"scrub"`
@@ -28,8 +28,8 @@ type RepairStatus struct {
 	HandedBack      uint64      `json:"handed_back"` // sent to the servers that should have them
 	HandedBackBytes uint64      `json:"handed_back_bytes"`
 	Dropped         uint64      `json:"dropped"`  // own copies that others own
-	Cured           uint64      `json:"cured"`    // copies that a get missed
-	Replaced        uint64      `json:"replaced"` // bad copies that a get found, or the scrub
+	Cured           uint64      `json:"cured"`    // copies that were missing at an owner during a get
+	Replaced        uint64      `json:"replaced"` // bad copies that a get or a scrub found
 }
 
 // RoundStatus is the outcome of one repair round.
@@ -37,9 +37,9 @@ type RoundStatus struct {
 	Version    uint64    `json:"version"` // of the members
 	FinishedAt time.Time `json:"finished_at"`
 	Complete   bool      `json:"complete"` // nothing was left undone
-	Missing    uint64    `json:"missing"`  // missing copies, on this server or where it handed back
-	Failed     uint64    `json:"failed"`   // of these, copies that could not be made
-	Lost       uint64    `json:"lost"`     // number of finds of a block with only bad copies: these stay
+	Missing    uint64    `json:"missing"`  // missing copies, on this server or on those to which it handed back
+	Failed     uint64    `json:"failed"`   // of the missing copies, those that could not be made
+	Lost       uint64    `json:"lost"`     // blocks with only bad copies, counted once for each find
 	Strays     uint64    `json:"strays"`   // blocks that others own and that are still on this server
 	Error      string    `json:"error,omitempty"`
 

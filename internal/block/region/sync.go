@@ -15,10 +15,9 @@ func (r *Remote) Sync(ctx context.Context) error {
 	return r.unsynced.Sync(func() error { return r.ask(ctx, []byte{byte(opSync)}) })
 }
 
-// sync makes the blocks of all servers of the region survive a loss of power. Each block has copies on r
-// servers, so fewer than r servers may fail: each block then has a copy on disk, and repair makes the others.
-// So sync does not wait for the last r-1 servers. They continue, within the bound of a call, so that all
-// copies are on disk.
+// sync writes the blocks of all servers of the region to their disks, so that they survive a loss of power.
+// It does not wait for the last r-1 servers. Each block has copies on r servers, so one of them at least has
+// its copy on disk, and repair restores the others from it. The flushes of the last servers continue.
 func (n *Node) sync(ctx context.Context) error {
 	v := n.view.Load()
 	down, errs := n.down(), make(chan error, len(v.servers))

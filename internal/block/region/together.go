@@ -13,29 +13,30 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Several small blocks in one request: it costs a server about as much as one block. The request succeeds
-// only if each server in it has stored all of its blocks. Otherwise the blocks are put one by one, and put
-// finds other servers for those that fail.
+// A request may have several small blocks: it costs a server about as much as a request with one. It
+// succeeds only if each server has stored all blocks that it should store. Otherwise the blocks are put one
+// by one, and put finds other servers for those that fail.
 
-// apart is the time for which blocks are put one by one after a server that knows no requests with several.
-const apart = time.Minute
+// noBatchesFor is the time for which blocks are put one by one after a server of an older version has refused
+// a request with several blocks.
+const noBatchesFor = time.Minute
 
-// singly remembers such a server.
-type singly struct{ until atomic.Int64 }
+// noBatches remembers that a server refused a request with several blocks.
+type noBatches struct{ until atomic.Int64 }
 
-// isDue reports whether blocks are put one by one.
-func (s *singly) isDue() bool { return time.Now().UnixNano() < s.until.Load() }
+// isSet reports whether blocks are put one by one.
+func (s *noBatches) isSet() bool { return time.Now().UnixNano() < s.until.Load() }
 
-// note remembers the error of a request with several blocks.
-func (s *singly) note(err error) {
+// note evaluates the error of a request with several blocks.
+func (s *noBatches) note(err error) {
 	if isUnknown(err) {
-		s.until.Store(time.Now().Add(apart).UnixNano())
+		s.until.Store(time.Now().Add(noBatchesFor).UnixNano())
 	}
 }
 
 // PutAll implements block.Batcher.
 func (r *Remote) PutAll(ctx context.Context, blocks []block.Block) error {
-	if r.singly.isDue() {
+	if r.noBatches.isSet() {
 		return errors.ErrUnsupported
 	}
 	all := make([]*block.Block, len(blocks))
@@ -45,10 +46,10 @@ func (r *Remote) PutAll(ctx context.Context, blocks []block.Block) error {
 		}
 		all[i] = &blocks[i]
 	}
-	request := newLent(encodeBlocks(opPutAll, all))
+	request := newSharedRequest(encodeBlocks(opPutAll, all))
 	reply, err := r.answer(ctx, request.bytes, func(err error) bool { return isFinal(err) || isUnknown(err) })
 	request.release(err)
-	r.singly.note(err)
+	r.noBatches.note(err)
 	r.note(reply, err)
 	return err
 }
@@ -82,11 +83,11 @@ func (n *Node) putAll(ctx context.Context, blocks []block.Block) (onDisk bool, e
 // putsAtATime bounds the blocks of one request that are put at the same time.
 const putsAtATime = 8
 
-// placeAll stores blocks on the servers that put would try first, with one request to each, and reports
-// whether all of them have answered in time that they have stored theirs, and whether all copies are on disk.
+// placeAll stores blocks on the servers that put would try first, with one request to each server. It reports
+// whether all servers have stored their blocks in time, and whether all copies are on disk.
 func (n *Node) placeAll(ctx context.Context, blocks []block.Block) (all, onDisk bool) {
 	parts := n.parts(blocks)
-	if parts == nil || n.singly.isDue() {
+	if parts == nil || n.noBatches.isSet() {
 		return false, false
 	}
 	storing, cancel := context.WithTimeout(ctx, n.config.CallTimeout/slowPart)
@@ -95,13 +96,13 @@ func (n *Node) placeAll(ctx context.Context, blocks []block.Block) (all, onDisk 
 	results := make(chan placed, len(parts))
 	for _, p := range parts {
 		if last == nil || !slices.Equal(last.blocks, p.blocks) {
-			p.request = newLent(encodeBlocks(opStoreAll, p.blocks))
+			p.request = newSharedRequest(encodeBlocks(opStoreAll, p.blocks))
 			defer p.request.release(nil)
 		} else {
 			p.request = last.request
 		}
 		last = p
-		p.request.use()
+		p.request.retain()
 		n.stragglers.Go(func() {
 			onDisk, err := n.storeAllAt(storing, p.server, p.request.bytes)
 			p.request.release(err)
@@ -112,7 +113,7 @@ func (n *Node) placeAll(ctx context.Context, blocks []block.Block) (all, onDisk 
 	for range parts {
 		select {
 		case e := <-results:
-			if n.singly.note(e.err); e.err != nil {
+			if n.noBatches.note(e.err); e.err != nil {
 				return false, false
 			}
 			onDisk = onDisk && e.onDisk
@@ -127,7 +128,7 @@ func (n *Node) placeAll(ctx context.Context, blocks []block.Block) (all, onDisk 
 type part struct {
 	server  multicast.ProcessID
 	blocks  []*block.Block
-	request *lent // opStoreAll
+	request *sharedRequest // opStoreAll
 }
 
 // parts distributes blocks to the servers that put would try first. Nil: there are too few servers.

@@ -11,18 +11,19 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// op is the operation of a request, numbered for ever. Of each pair, the first is for clients and is executed
-// for the whole region. The second is for servers and concerns only the disk of the server that gets the
-// request.
+// op is the operation of a request. The numbers never change. The operations opPut and opStore, opGet and
+// opFetch, opDelete and opDrop, opSync and opFlush, opPutAll and opStoreAll are pairs: the first is for
+// clients and is executed for the whole region; the second is for servers and concerns only the disk of the
+// server that receives the request. An arrow separates the fields of the request and of the reply.
 type op uint8
 
 const (
 	opPut    op = 1 + iota // Block.Frame: id, CRC32C of id and data, data -> whether it is on disk (replyPut)
-	opStore                // the same
+	opStore                // as opPut
 	opGet                  // id -> CRC32C of id and data, data
-	opFetch                // the same
+	opFetch                // as opGet
 	opDelete               // count, ids
-	opDrop                 // the same
+	opDrop                 // as opDelete
 	opList                 // from, to -> whether there are more, count, ids; of this server
 	opUsage                // -> total, free, in bytes; of this server
 
@@ -36,14 +37,14 @@ const (
 	opHave       // stamp, whether to read the copies, ids -> number of examined ids, a bit for each
 	opSizes      // ids -> the length of each in bytes, 0 for an absent block
 
-	opSync  // for clients: make all blocks of the region survive a loss of power
-	opFlush // the same of this server
+	opSync  // write all blocks of the region to disk
+	opFlush // write all blocks of this server to disk
 
 	opGetByRight // for clients: id, Right -> as opGet
 	opSign       // for clients: kind, id, Right, length, sum -> URL of a request to the object storage
 
-	opPutAll   // for clients: at least one block, each: id, CRC32C of id and data, length, data -> as opPut
-	opStoreAll // the same of this server
+	opPutAll   // at least one block, each: id, CRC32C of id and data, length, data -> as opPut
+	opStoreAll // as opPutAll
 	opEnd
 )
 
@@ -227,7 +228,7 @@ func readIDs(r *varint.Reader) []block.ID {
 	return ids
 }
 
-// code is the first byte of a reply, numbered for ever.
+// code is the first byte of a reply. The numbers never change.
 type code uint8
 
 const (
@@ -280,7 +281,7 @@ func isOnDisk(reply []byte) bool { return len(reply) > 1 && reply[1] == 1 }
 // replyOffset is the offset of the data of a block in a reply.
 const replyOffset = 1 + 4
 
-// replyIn returns the reply with a block, in room if data is at replyOffset of room already.
+// replyIn returns the reply with a block. If data is in room at replyOffset already, the reply is in room.
 func replyIn(room []byte, id block.ID, data []byte) []byte {
 	if end := replyOffset + len(data); len(data) > 0 && len(room) >= end && &room[replyOffset] == &data[0] {
 		room = room[:end]
@@ -314,8 +315,8 @@ type remoteError struct {
 func (e *remoteError) Error() string { return e.text }
 func (e *remoteError) Unwrap() error { return e.kind }
 
-// replyErr returns nil for a good reply, which has its body behind the first byte, or else the error that the
-// server answered.
+// replyErr returns the error that a reply contains; nil for a good reply, whose body begins at its second
+// byte.
 func replyErr(b []byte) error {
 	switch {
 	case len(b) == 0 || b[0] >= byte(codeEnd):

@@ -129,7 +129,7 @@ func decodeDigest(from block.ID, reply []byte) (d digest, err error) {
 	r.Fixed(d.to[:])
 	d.count, d.sum = r.Uint64(), r.Uint64()
 	if bytes.Compare(d.to[:], from[:]) < 0 {
-		r.Fail() // a caller that continues from there would never end
+		r.Fail() // the caller continues after to: it would never end
 	}
 	if err := r.Done(); err != nil {
 		return digest{}, fmt.Errorf("digest of blocks: %w", err)
@@ -167,7 +167,7 @@ func decodeHave(asked int, reply []byte) ([]bool, error) {
 	n := int(r.Uint(uint64(asked)))
 	bits := r.Rest()
 	if n == 0 || len(bits) != (n+7)/8 {
-		return nil, fmt.Errorf("which blocks are there: %w", varint.ErrMalformed)
+		return nil, fmt.Errorf("answer about %d blocks: %w", asked, varint.ErrMalformed)
 	}
 	have := make([]bool, n)
 	for i := range have {

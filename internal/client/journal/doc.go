@@ -12,9 +12,9 @@
 //	J3  An operation of a log that has ended is never sent again: the end is in the journal before another log
 //	    of the session begins, and before a program learns that operations are lost.
 //	J4  An operation without an acknowledgement in the journal is sent once more. It has the same number, so
-//	    the partition does not execute it twice (W2 of package delegation).
-//	    Its grants stand until the successor begins the next log. So the journal needs no copy of the
-//	    directories, nor their grants: only that the log has begun, and its operations.
+//	    the partition does not execute it twice (W2 of package delegation). The grants of a log stand until
+//	    the successor begins the next log. So the journal needs neither the directories nor the grants: the
+//	    begin of the log and its operations are enough.
 //	J5  The kernel sends a request again that the dead process has not answered. If its operation is in the
 //	    journal, the successor gives the recorded outcome (Answers), and does not execute the request again.
 //	    For that, operations stay in the journal for a while after their acknowledgement (retained).

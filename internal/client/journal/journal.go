@@ -17,8 +17,8 @@ const (
 // Journal is the journal of one client. It is not safe for concurrent use. A nil Journal records nothing.
 type Journal struct {
 	ring ring
-	kept []kept      // the records that the head must not pass yet, the oldest first
-	logs map[ID]*log // logs that have not ended, or still have records
+	kept []kept      // the records in the ring, the oldest first
+	logs map[ID]*log // logs that have not ended, or have records in the ring
 
 	answers map[uint64][]Answer // outcomes of the earlier process, by request
 	encoded []byte              // buffer of the next record
@@ -124,8 +124,8 @@ func (j *Journal) recovered() (all []Log) {
 	return all
 }
 
-// firstMissing returns the number before the first operation in the journal. All operations up to it were
-// acknowledged.
+// firstMissing returns the number of the operation before the first one in the journal. All operations up to
+// that number were acknowledged.
 func (l *log) firstMissing() uint64 {
 	if len(l.ops) == 0 {
 		return l.last

@@ -36,7 +36,7 @@ type ring struct {
 	memory []byte
 	head   uint64 // position of the oldest record
 	tail   uint64 // position after the newest record
-	turn   int    // the place in the header at which the next head is written
+	turn   int    // which of the two places of the header gets the next head: 0 or 1
 	format uint32
 }
 

@@ -9,9 +9,9 @@ import (
 
 // attrs are the cached attributes of inodes.
 type attrs struct {
-	told  bool // the stream reports changes of attributes; otherwise none are cached
-	known map[posix.Ino]*list.Element
-	order list.List // of *attr, the most recently used in front
+	reported bool // the stream reports changes of attributes; otherwise none are cached
+	known    map[posix.Ino]*list.Element
+	order    list.List // of *attr, the most recently used in front
 }
 
 // attr is the attributes of an inode as of a place of the order.
@@ -21,8 +21,8 @@ type attr struct {
 	own  bool // the attributes are the result of an own update
 }
 
-func (a *attrs) reset(told bool) {
-	a.told, a.known = told, map[posix.Ino]*list.Element{}
+func (a *attrs) reset(reported bool) {
+	a.reported, a.known = reported, map[posix.Ino]*list.Element{}
 	a.order.Init()
 }
 
@@ -61,8 +61,8 @@ func (a *attrs) drop(ino posix.Ino, place uint64) {
 	}
 }
 
-// Attr returns the attributes of an inode, if a client that has seen this state of the partition may use
-// them.
+// Attr returns the cached attributes of an inode, if they are not older than the state of the partition that
+// the client has seen (L1).
 func (c *Cache) Attr(ino posix.Ino, seen ask.Seen) (posix.Attr, bool) {
 	if !c.reaches(seen) {
 		return posix.Attr{}, false
@@ -70,8 +70,8 @@ func (c *Cache) Attr(ino posix.Ino, seen ask.Seen) (posix.Attr, bool) {
 	return c.attrs.get(ino)
 }
 
-// Holds reports whether of are the newest attributes of the inode in the cache. Take reports each later
-// change.
+// Holds reports whether the attributes of are the newest ones of their inode, as far as the cache knows. Take
+// reports each later change.
 func (c *Cache) Holds(of *posix.Attr) bool {
 	e := c.attrs.known[of.Ino]
 	return c.attached && c.live && e != nil && e.Value.(*attr).Attr == *of
@@ -88,7 +88,7 @@ func (c *Cache) IsOwn(of *posix.Attr) bool {
 func (c *Cache) LearnAttr(of *posix.Attr, asOf ask.Seen) { c.learnAttr(of, asOf, false) }
 
 func (c *Cache) learnAttr(of *posix.Attr, asOf ask.Seen, own bool) {
-	if of.Nlink == 0 || !c.attrs.told || asOf.History != c.history || !c.attached || c.outdated.attr(of.Ino) > asOf.Count {
+	if of.Nlink == 0 || !c.attrs.reported || asOf.History != c.history || !c.attached || c.outdated.attr(of.Ino) > asOf.Count {
 		return
 	}
 	if c.attrs.set(attr{*of, asOf.Count, own}) {
@@ -104,7 +104,7 @@ func (c *Cache) IsAttrOutdated(ino posix.Ino, asOf ask.Seen) bool {
 
 // changeAttr applies a change of the attributes of an inode at a place of the order.
 func (c *Cache) changeAttr(ino posix.Ino, place uint64) {
-	if c.attrs.told {
+	if c.attrs.reported {
 		c.outdated.noteAttr(ino, place)
 		c.attrs.drop(ino, place)
 	}

@@ -47,7 +47,7 @@ type Cache struct {
 	order list.List                   // of *directory, the most recently used in front
 	names int                         // number of names in all directories
 	grown bool                        // directories or attributes were added since the last Watching
-	all   bool                        // the last Watching named no single inodes
+	all   bool                        // the last Watching asked for all changes, and named no inodes
 }
 
 // directory is the cache's knowledge of the names in a directory.
@@ -109,7 +109,7 @@ func (c *Cache) Find(at Name, seen ask.Seen) (Finding, posix.Ino) {
 // used.
 func (c *Cache) Lags(seen ask.Seen) bool { return c.attached && c.live && !c.reaches(seen) }
 
-// Use makes the cache watch a directory whose names are cached elsewhere.
+// Use makes the cache watch a directory whose names other code caches, such as the kernel.
 func (c *Cache) Use(dir posix.Ino) { c.use(dir, true) }
 
 // use returns a directory, and makes it the most recently used one. If it is not cached, use creates it if
@@ -131,7 +131,7 @@ func (c *Cache) use(dir posix.Ino, made bool) *directory {
 	return d
 }
 
-// grow records that the interest has grown.
+// grow records that the next Watching names more inodes than the last one.
 func (c *Cache) grow() { c.grown = c.grown || !c.all }
 
 // evict forgets the least recently used directory.

@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// stream is the part of a partition's changes that the cache knows.
+// stream is the position of the cache in the changes of a partition.
 type stream struct {
 	attached   bool // Take was called
 	live       bool // the stream was not interrupted since the last Take
@@ -48,7 +48,7 @@ func (c *Cache) Resume(history, from, mark uint64) {
 // Place returns the place up to which the stream was reported, with its history and mark; ok is false before
 // the first Take.
 func (c *Cache) Place() (history, from, mark uint64, ok bool) {
-	return c.history, c.from, c.mark, c.attached && c.attrs.told
+	return c.history, c.from, c.mark, c.attached && c.attrs.reported
 }
 
 // advance moves upTo over own updates that come directly after it (L3).
@@ -106,7 +106,7 @@ func (c *Cache) Executed(place ask.Seen, e Effects) {
 		c.changeAttr(ino, place.Count)
 	}
 	if len(c.own) < maxOwn {
-		c.own[place.Count] = e.Certain && (len(e.Names) > 0 || c.attrs.told)
+		c.own[place.Count] = e.Certain && (len(e.Names) > 0 || c.attrs.reported)
 		c.advance()
 	}
 }
@@ -117,7 +117,7 @@ func (c *Cache) Take(x *ask.Changes) (foreign []ask.Change, all bool) {
 	switch {
 	case x.Lost || !c.attached || x.History != c.history || c.isMissing(x):
 		return nil, c.restart(x)
-	case x.From == c.from && x.Attrs != c.attrs.told: // a replica of another version
+	case x.From == c.from && x.Attrs != c.attrs.reported: // a replica of another version
 		return nil, c.restart(x)
 	case x.From != c.from:
 		return nil, false // of an older request

@@ -1,5 +1,5 @@
-// Package notice logs events of a client for operators, each kind once a minute: thousands of operations fail
-// of the same cause.
+// Package notice logs events of a client for operators, each kind once a minute: one cause may make thousands
+// of operations fail.
 package notice
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// quiet is how long an event is not logged again.
+// quiet is the time for which an event is not logged again.
 const quiet = time.Minute
 
 // Log is a log of events. Its methods may be called concurrently.

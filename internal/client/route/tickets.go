@@ -113,7 +113,7 @@ func (t *tickets) learn(given []posix.Ticket, told, named []posix.Ino) {
 // learnFrom keeps the tickets in the reply to a command.
 func (t *tickets) learnFrom(reply *ask.Reply, op meta.Op, named []posix.Ino, result *meta.Result) {
 	if len(reply.Tickets) > 0 {
-		t.learn(reply.Tickets, meta.Told(op, named, result), named)
+		t.learn(reply.Tickets, meta.NewInodes(op, named, result), named)
 	}
 }
 

@@ -10,8 +10,8 @@ func queueOf(limit int, before posix.Time) *meta.Command {
 	return &meta.Command{Op: meta.OpQueue, Length: uint64(limit), Time: before}
 }
 
-// collect deletes blocks in the store of the model, which has them no more for any file, and gives the
-// command that says so.
+// collect deletes dropped blocks, which no file of the model contains, from the block store of the model. It
+// returns the OpCollected that reports the deletion.
 func (m *Model) collect(dropped []meta.Dropped) *meta.Command {
 	c := &meta.Command{Op: meta.OpCollected}
 	for _, d := range dropped {

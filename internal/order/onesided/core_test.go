@@ -284,7 +284,7 @@ func TestProbesAreFree(t *testing.T) {
 	g.until(func() bool {
 		for _, p := range g.order { // a turn asks for a probe
 			if m := g.members[p]; !m.watch.probing {
-				m.watch.heard = -time.Second
+				m.watch.lastActive = -time.Second
 			}
 		}
 		count = int(g.members[3].pieces.at)

@@ -1,7 +1,10 @@
 // Package onesided lets TRAM (package tram) order a partition: a Core is an order.Core of one group over
-// one-sided memory. The caller registers Regions and passes them to Attach before the first step. It gives
-// the completions of operations to Complete before each step. After the records of the step it changes the
-// rights and begins the operations of Effects, in this order.
+// one-sided memory. It adds to TRAM long messages, the replacement of members, and a leader of idle groups.
+// Before the first step the caller registers Regions and passes them to Attach. For each step it
+//
+//  1. passes the completed operations to Complete,
+//  2. calls Step, and makes the records of the step durable,
+//  3. changes the rights, and then begins the operations, which Effects returns.
 //
 // # Long messages
 //
@@ -9,12 +12,13 @@
 // messages of one sender, so the pieces of a message follow each other among the messages of the sender. A
 // message is delivered at the place of its last piece.
 //
-//	P1  The set of complete messages is a function of the log. An incomplete message is void once
-//	    its first piece is expireAfter entries behind, or its sender has begun another message or life. A
-//	    sender that lives multicasts a void message again.
-//	P2  A process that restarts needs the pieces before its state machine's place if their messages end behind
-//	    it. So the log is kept from the first piece of each such message on, and all that it has is delivered
-//	    to the Core again (tram.Config.Redeliver). It is not kept for deliveries that complete no message.
+//	P1  The set of complete messages is a function of the log. An incomplete message becomes void when its
+//	    first piece is expireAfter entries old, when its sender begins another message, or when its sender
+//	    begins another life (a start of the process). A sender that lives multicasts its void messages again.
+//	P2  A message may begin before the durable place of the state machine and end after it. A process that
+//	    restarts needs all of its pieces. So the log is kept from the first piece of each such message on, and
+//	    is delivered to the Core again from there (tram.Config.Redeliver). Deliveries that complete no message
+//	    keep no log.
 //
 // # Seats
 //

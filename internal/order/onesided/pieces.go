@@ -17,7 +17,7 @@ const (
 // pieceHeader is the most bytes of a piece before its content.
 const pieceHeader = 1 + 5 + 10 + 4 + 4
 
-// part is a message of which pieces are missing.
+// part is a message of which some pieces are delivered.
 type part struct {
 	id    multicast.MessageID
 	first uint64 // the place of the first piece
@@ -29,7 +29,8 @@ type part struct {
 // span is the places of the pieces of a message.
 type span struct{ first, last uint64 }
 
-// pieces puts messages together. All of its state is a function of the log, except for void and own.
+// pieces assembles messages from their pieces. All of its state is a function of the log, except for void and
+// own.
 type pieces struct {
 	expireAfter uint64
 	at          uint64                                    // the place of the last delivery
@@ -67,7 +68,7 @@ func (p *pieces) split(m *multicast.Message, room int) (all [][]byte) {
 	return all
 }
 
-// take takes the next delivery. It gives the message that is complete with it, if there is one.
+// take processes the next delivery. It returns the message that is complete with it, if there is one.
 func (p *pieces) take(d *multicast.Delivery) (m multicast.Message, complete bool) {
 	p.at = uint64(d.Final)
 	p.expire()
@@ -132,8 +133,9 @@ func (p *pieces) takeVoid() []multicast.Message {
 	return all
 }
 
-// cover records up to where the state machine is durable. It returns up to where it does not need the log
-// (P2). Deliveries that complete no message do not reach it.
+// cover records the place up to which the state machine is durable. It returns the place up to which the
+// log is not needed (P2). The latter may be higher: deliveries that complete no message do not reach the
+// state machine.
 func (p *pieces) cover(to uint64) uint64 {
 	p.covered = max(p.covered, to)
 	p.spans = slices.DeleteFunc(p.spans, func(s span) bool { return s.last <= p.covered })

@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/tram"
 )
 
-// generationShift: the first life of the process of a generation is the generation, shifted.
+// The first life of the process of a generation has the number generation << generationShift.
 const generationShift = 16
 
 // seat is a member of the group for TRAM.

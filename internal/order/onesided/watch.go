@@ -13,23 +13,23 @@ const silenceAfter = 4
 
 // watch is the information of a member about the leader while the group has nothing to order.
 type watch struct {
-	silence time.Duration
-	heard   time.Duration // of a leader, or that the group works
-	spoken  time.Duration // when this process, as the leader, last sent its frames
-	probing bool          // a probe is not delivered
-	probe   multicast.MessageID
+	silence    time.Duration // after which a member multicasts a probe
+	lastActive time.Duration // the time of the last frame of a leader, or of the last delivery
+	lastSent   time.Duration // the time at which this process, as the leader, last sent its frames
+	probing    bool          // probe is not delivered yet
+	probe      multicast.MessageID
 }
 
-// listen takes the frames of leaders, and multicasts a probe after too much silence.
+// listen processes the frames of leaders, and multicasts a probe after too much silence.
 func (c *Core) listen(frames []multicast.Frame, now time.Duration) {
 	w := &c.watch
 	for _, f := range frames {
 		if len(f.Data) > 0 {
-			w.heard = now
+			w.lastActive = now
 		}
 	}
-	if !c.core.Leads() && !w.probing && now >= w.heard+w.silence {
-		w.heard, w.probing = now, true
+	if !c.core.Leads() && !w.probing && now >= w.lastActive+w.silence {
+		w.lastActive, w.probing = now, true
 		w.probe = c.probe()
 	}
 }
@@ -41,19 +41,19 @@ func (c *Core) probe() multicast.MessageID { return c.multicast([]byte{kindProbe
 func (c *Core) speak(out *multicast.Output, now time.Duration) {
 	w := &c.watch
 	if len(c.out.Deliveries) > 0 {
-		w.heard = now
+		w.lastActive = now
 	}
-	due := w.heard + w.silence
+	due := w.lastActive + w.silence
 	if c.Leads() {
-		if every := w.silence / 4; w.spoken == 0 || now >= w.spoken+every {
-			w.spoken = max(now, 1)
+		if every := w.silence / 4; w.lastSent == 0 || now >= w.lastSent+every {
+			w.lastSent = max(now, 1)
 			for _, p := range c.seats.nodes() {
 				if p != c.cfg.Self {
 					out.Frames = append(out.Frames, multicast.Frame{Peer: p, Data: []byte{kindProbe}})
 				}
 			}
 		}
-		w.heard, due = now, w.spoken+w.silence/4
+		w.lastActive, due = now, w.lastSent+w.silence/4
 	} else if w.probing {
 		return // its delivery makes a step
 	}

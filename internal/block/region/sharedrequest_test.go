@@ -10,13 +10,13 @@ import (
 )
 
 // The memory of a request is given back by its last user, unless a call with it has failed.
-func TestLent(t *testing.T) {
+func TestSharedRequest(t *testing.T) {
 	const length = 1 << 20
 	isUsedAgain := func(failed error) bool {
 		for range 100 { // the race detector drops memory at random
-			l := newLent(buffers.Take(length))
+			l := newSharedRequest(buffers.Take(length))
 			l.bytes[0] = 1
-			l.use()
+			l.retain()
 			l.release(failed)
 			early := buffers.Take(length)
 			require.NotSame(t, &l.bytes[0], &early[0], "it has a user")
