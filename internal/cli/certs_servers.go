@@ -94,7 +94,7 @@ func (f *serversFlags) members(file *daemon.File) (hosts []string, err error) {
 	for _, e := range file.Registry.Endpoints {
 		u, err := url.Parse(e)
 		if err != nil || u.Scheme != "https" {
-			return nil, command.InputError(fmt.Errorf("--etcd: endpoint %q: not https: only members that are reached by https need certificates", e))
+			return nil, command.InputError(fmt.Errorf("--etcd: endpoint %q is not https, and needs no certificate: leave --etcd out, or give https endpoints in the cluster file", e))
 		}
 		hosts = append(hosts, u.Hostname())
 	}
