@@ -45,6 +45,14 @@ func (r *router) Query(ctx context.Context, cmd *meta.Command, to route.Target) 
 	return a, err
 }
 
+// freedBy counts the events in which the client has begun or ceased to own inodes.
+func freedBy(d *delegations) uint64 {
+	if d == nil {
+		return 0
+	}
+	return d.freed.Load()
+}
+
 // hide leaves only the numbers and the types of children that the client owns in the answer of a replica for
 // their directory, as for children in another partition: the client asks for their attributes.
 func (d *delegations) hide(op meta.Op, a *route.Answer) {

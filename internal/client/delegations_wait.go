@@ -48,11 +48,11 @@ func (d *delegations) obstacle(l *logOf, before []end) (e end, waits bool) {
 	return e, false
 }
 
-// AnswersAtOnce reports whether a change of an inode would be answered from a log without a wait for others.
-// It may become false at any time.
+// AnswersAtOnce reports whether a change of an inode, also a write of a block, would be answered from a log
+// without a wait for others. It may become false at any time.
 func (c *Client) AnswersAtOnce(ino posix.Ino) bool {
 	d := c.router.delegations
-	if d.isIdle() {
+	if d.isIdle() || !c.router.waiting.takesFor(ino, meta.MaxBlock) {
 		return false
 	}
 	d.mu.Lock()

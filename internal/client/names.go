@@ -102,10 +102,14 @@ func (n *Names) listing(ctx context.Context, dir posix.Ino) (a route.Answer, ok 
 		return a, false
 	}
 	a.Partition = at
+	freed := freedBy(n.router.delegations)
 	if a.Entries, a.Number, a.Seen, ok = n.leases.listing(ctx, dir); !ok {
 		return a, false
 	}
 	n.router.delegations.hide(meta.OpReadDir, &a)
+	if freedBy(n.router.delegations) != freed { // the attributes may be older than own changes
+		return a, false
+	}
 	noTicket := func(e meta.Entry) bool { return e.Attr.Nlink > 0 && !n.router.ShowsTicket(e.Attr.Ino) }
 	return a, !slices.ContainsFunc(a.Entries, noTicket)
 }

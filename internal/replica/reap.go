@@ -135,7 +135,7 @@ type floor struct {
 }
 
 // raise raises the vector of a request, and reports whether it changed.
-func (f *floor) raise(q *ask.Request, from *ask.Client, partition uint16, own ask.Seen, now, lease time.Duration) bool {
+func (f *floor) raise(s *session.Sessions, q *ask.Request, from *ask.Client, partition uint16, own ask.Seen, now, lease time.Duration) bool {
 	if from.Bounds() == nil || q.Kind != ask.OpenSession && q.Kind != ask.RenewSession {
 		return false
 	}
@@ -144,6 +144,9 @@ func (f *floor) raise(q *ask.Request, from *ask.Client, partition uint16, own as
 	}
 	if !f.older.IsAhead(q.Reader(partition)) {
 		return false
+	}
+	if q.Kind == ask.RenewSession && q.Reader(partition).Count < s.Place(q.Session) {
+		q.Held = s.HeldBy(q.Session, from) // it only extends the lease: its inodes do not replace the held ones
 	}
 	v := make(ask.Vector, partition+1)
 	v[partition] = f.older

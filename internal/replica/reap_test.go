@@ -176,3 +176,21 @@ func TestBoundClientKeepsNoRemovedInodes(t *testing.T) {
 		require.LessOrEqual(t, reapedAfter, 3*session.DefaultLease)
 	}
 }
+
+// A client whose renewal was refused for the quota of inodes renews without a vector, which only extends the
+// lease: the session keeps the inodes that it holds, although the floor raises the vector.
+func TestRenewalWithoutVectorKeepsHeld(t *testing.T) {
+	f := newFixture(t)
+	bound := someClient("laptop", 1000)
+	require.Equal(t, ask.Answered, f.as(bound, ask.Request{Kind: ask.OpenSession, Session: 7}).Status)
+	f.open(5)
+	_, m := f.do(5, 1, mknod("f"))
+	require.Equal(t, ask.Answered, f.as(bound, ask.Request{Kind: ask.RenewSession, Session: 7, Claim: ask.Seen{Count: f.count()}, Held: []posix.Ino{m.Attr.Ino}}).Status)
+	f.do(5, 2, meta.Command{Op: meta.OpUnlink, Ino: posix.Root, Name: "f"})
+	for i := range 20 {
+		require.Equal(t, ask.Answered, f.one(ask.Request{Kind: ask.RenewSession, Session: 5, Claim: ask.Seen{Count: f.count()}}).Status)
+		require.Equal(t, ask.Answered, f.as(bound, ask.Request{Kind: ask.RenewSession, Session: 7}).Status)
+		require.Len(t, f.machine.Orphans(0, 1), 1, "held orphan reaped after %d fifths of a lease", i)
+		f.mono += session.DefaultLease / 5
+	}
+}

@@ -42,3 +42,11 @@ func (s *Sessions) count(owner string, sessions, held int) {
 	}
 	s.usage[owner] = u
 }
+
+// Place returns the place of the order that a session had seen at its last renewal; 0: it is not open.
+func (s *Sessions) Place(id uint64) uint64 {
+	if x := s.open[id]; x != nil {
+		return x.renewalPlace
+	}
+	return 0
+}

@@ -171,3 +171,29 @@ func TestSyncsShareFlushes(t *testing.T) {
 	require.NoError(t, remote.Sync(t.Context()))
 	require.LessOrEqual(t, d.syncs.Load(), int64(3))
 }
+
+// A region that a put has not reached counts as not synced: otherwise its sync without a request would be one
+// of the majority.
+func TestSyncWithARegionAway(t *testing.T) {
+	var disks []*syncedDisk
+	var mem []*blocktest.Memory
+	var stores []block.Store
+	for range 3 {
+		m := blocktest.NewMemory(1 << 20)
+		d := &syncedDisk{Disk: m}
+		r := blocktest.NewRegion(t, 1, region.Disk(d))
+		defer r.Close()
+		mem, disks, stores = append(mem, m), append(disks, d), append(stores, r.Client(t))
+	}
+	n, err := block.NewNearest(stores...)
+	require.NoError(t, err)
+	for _, s := range stores {
+		require.NoError(t, block.Sync(t.Context(), s)) // the first one always asks
+	}
+	mem[2].Fail(block.ErrUnavailable) // then a region fails
+	disks[2].fails.Store(true)
+	disks[0].fails.Store(true) // and the disk of another one
+	id, data := blocktest.Block(1, 100)
+	require.NoError(t, n.Put(t.Context(), block.New(id, data)))
+	require.Error(t, n.Sync(t.Context()), "only region 1 of 3 can have the block on disk")
+}

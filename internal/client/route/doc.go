@@ -44,8 +44,9 @@
 //
 // If a client with an Authority holds too many inodes, the partition refuses its renewal, and nothing
 // changes. The client then renews without a vector: a renewal with an older vector than an earlier one only
-// extends the lease. Inodes that are unlinked after the last accepted renewal are not reaped, so no held
-// inode is lost.
+// extends the lease, and the session keeps the inodes that it held. An inode that the client has opened after
+// the last accepted renewal, and that is unlinked later, may be reaped after one lease to two: then the
+// replicas assume that the client has seen the removal.
 //
 // # Another process
 //
