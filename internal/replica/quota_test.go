@@ -81,11 +81,14 @@ func TestQuotaOfLocks(t *testing.T) {
 	f.open(2)
 	f.from = nil
 	f.open(3)
-	seq, files := map[uint64]uint64{}, []posix.Ino(nil)
+	seq, files, executed := map[uint64]uint64{}, []posix.Ino(nil), uint64(0)
 	do := func(session uint64, c meta.Command) posix.Code {
 		seq[session]++
 		p, m := f.do(session, seq[session], c)
 		require.Equal(t, ask.Answered, p.Status)
+		if session == 1 && m.Code == posix.OK {
+			executed = seq[session]
+		}
 		return m.Code
 	}
 	const perFile = 64 // a lock costs more on a file with many
@@ -113,6 +116,9 @@ func TestQuotaOfLocks(t *testing.T) {
 		}
 	}
 	require.Greater(t, n, MaxLocksOfSession-4)
+	seq[1] = executed - 1
+	require.Equal(t, posix.OK, lock(1, n-1, 0), "a retry of an executed update")
+	seq[1] += 100
 	require.Equal(t, posix.OK, lock(2, MaxLocksOfSession+1, 0), "another session")
 	f.restart()
 	require.Equal(t, posix.ENOLCK, lock(1, n, 0))
