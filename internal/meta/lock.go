@@ -195,6 +195,17 @@ func (m *Machine) EndSession(session uint64) {
 	}
 }
 
+// CountLocks returns the number of locks of a session in the partition, at most most.
+func CountLocks(m *Machine, session uint64, most int) (n int) {
+	prefix := binary.BigEndian.AppendUint64([]byte{prefixLock, lockBySession}, session)
+	for range m.keys.Scan(prefix, keyAfter(prefix)) {
+		if n++; n >= most {
+			break
+		}
+	}
+	return n
+}
+
 // endFileLocks removes all locks on an inode that does not exist any more.
 func (m *Machine) endFileLocks(ino posix.Ino) {
 	prefix := binary.BigEndian.AppendUint64([]byte{prefixLock, lockByIno}, uint64(ino))

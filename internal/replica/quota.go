@@ -2,8 +2,10 @@ package replica
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -19,6 +21,9 @@ const (
 	MaxSessionsOfClient = 64
 	// MaxHeldOfClient is the maximum number of inodes that the sessions of a bound client hold together.
 	MaxHeldOfClient = 2 * ask.MaxHeld
+	// MaxLocksOfSession is the maximum number of locks on files of a session of a bound client. The end of a
+	// session removes all its locks at once, and nothing else happens meanwhile.
+	MaxLocksOfSession = 8192
 	// A bound client may have MaxPending/proposedParts proposed updates, MaxPending/blockedParts blocked
 	// ones, and MaxPending/queryParts queries that wait.
 	proposedParts, blockedParts, queryParts = 4, 8, 4
@@ -84,4 +89,39 @@ func (r *Replica) quota(u *update) error {
 		}
 	}
 	return nil
+}
+
+// countLocksEvery is the time between two counts of the locks of a session that has no room.
+const countLocksEvery = time.Second
+
+// lockRoom is the number of lock updates of a session for which there is certainly room. It spares most
+// updates a count of the locks.
+type lockRoom struct {
+	updates int
+	counted time.Duration // on the monotonic clock
+}
+
+// lockRooms are the rooms of the sessions of bound clients, by number.
+type lockRooms map[uint64]lockRoom
+
+// admits reports whether a lock update of a bound client may be proposed.
+func (l lockRooms) admits(m *meta.Machine, c *meta.Command, now time.Duration) bool {
+	if c.Authority == nil || c.Op != meta.OpLock || c.Flags&meta.LockUnlock != 0 {
+		return true
+	}
+	room, known := l[c.Session]
+	if known && room.updates == 0 && now-room.counted < countLocksEvery {
+		return false
+	}
+	if room.updates == 0 {
+		if len(l) >= maxRecallers {
+			clear(l) // of ended sessions, too
+		}
+		// An update may divide a lock in two and add one between them.
+		room = lockRoom{max(0, MaxLocksOfSession-meta.CountLocks(m, c.Session, MaxLocksOfSession)) / 2, now}
+	}
+	admitted := room.updates > 0
+	room.updates = max(0, room.updates-1)
+	l[c.Session] = room
+	return admitted
 }

@@ -1,11 +1,13 @@
 package replica
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -68,4 +70,62 @@ func TestQuotaCountsWhatIsProposed(t *testing.T) {
 	}
 	require.Equal(t, map[ask.Outcome]int{ask.Answered: MaxSessionsOfClient, ask.Refused: 200 - MaxSessionsOfClient}, outcomes)
 	require.Empty(t, f.updates.shares)
+}
+
+// A session of a bound client gets a bounded number of locks, also after a restart. It can lock again after
+// an unlock, and a second later. Other sessions are not affected.
+func TestQuotaOfLocks(t *testing.T) {
+	f := newFixture(t)
+	f.from = someClient("laptop", 1)
+	f.open(1)
+	f.open(2)
+	f.from = nil
+	f.open(3)
+	seq, files, executed := map[uint64]uint64{}, []posix.Ino(nil), uint64(0)
+	do := func(session uint64, c meta.Command) posix.Code {
+		seq[session]++
+		p, m := f.do(session, seq[session], c)
+		require.Equal(t, ask.Answered, p.Status)
+		if session == 1 && m.Code == posix.OK {
+			executed = seq[session]
+		}
+		return m.Code
+	}
+	const perFile = 64 // a lock costs more on a file with many
+	for i := range MaxLocksOfSession/perFile + 1 {
+		seq[3]++
+		c := mknod(fmt.Sprint(i))
+		_, m := f.do(3, seq[3], c)
+		require.Equal(t, posix.OK, m.Code)
+		files = append(files, m.Attr.Ino)
+		require.Equal(t, posix.OK, do(3, meta.Command{Op: meta.OpSetAttr, Ino: m.Attr.Ino, Set: meta.SetMode, Attr: posix.Attr{Mode: posix.TypeRegular | 0o666}}))
+	}
+	f.from = someClient("laptop", 1)
+	lock := func(session uint64, n int, flags uint32) posix.Code {
+		return do(session, meta.Command{Op: meta.OpLock, Ino: files[n/perFile], Offset: uint64(2 * n), Length: 1, Owner: 1, Flags: flags})
+	}
+	n := 0
+	for ; lock(1, n, 0) == posix.OK; n++ {
+		require.Less(t, n, MaxLocksOfSession)
+	}
+	require.GreaterOrEqual(t, n, MaxLocksOfSession/2)
+	for range 20 { // counts
+		f.mono += countLocksEvery
+		for ; lock(1, n, 0) == posix.OK; n++ {
+			require.Less(t, n, MaxLocksOfSession)
+		}
+	}
+	require.Greater(t, n, MaxLocksOfSession-4)
+	seq[1] = executed - 1
+	require.Equal(t, posix.OK, lock(1, n-1, 0), "a retry of an executed update")
+	seq[1] += 100
+	require.Equal(t, posix.OK, lock(2, MaxLocksOfSession+1, 0), "another session")
+	f.restart()
+	require.Equal(t, posix.ENOLCK, lock(1, n, 0))
+	for i := range 10 {
+		require.Equal(t, posix.OK, lock(1, i, meta.LockUnlock))
+	}
+	require.Equal(t, posix.ENOLCK, lock(1, n, 0), "counted just now")
+	f.mono += countLocksEvery
+	require.Equal(t, posix.OK, lock(1, n, 0))
 }

@@ -268,9 +268,15 @@ func (r *Replica) request(call turn.Call, out *turn.Output) {
 	}
 	r.learnBackup(q.Proofs)
 	q.Merge()
+	code := posix.OK
 	if !r.tickets.admits(&call, &q, &command, r.sessions) {
-		stale := meta.Result{Code: posix.ESTALE}
-		out.Replies = append(out.Replies, r.replyTo(&q, call.Token, ask.Answered, stale.Append(nil)))
+		code = posix.ESTALE
+	} else if !r.updates.locks.admits(r.machine, &command, r.now.Mono) && r.sessions.Admit(session.Update{Session: q.Session, Seq: q.Seq, Done: q.Done}, call.From).Execute {
+		code = posix.ENOLCK
+	}
+	if code != posix.OK {
+		failed := meta.Result{Code: code}
+		out.Replies = append(out.Replies, r.replyTo(&q, call.Token, ask.Answered, failed.Append(nil)))
 		return
 	}
 	raised := r.progress.floor.raise(r.sessions, &q, call.From, r.cfg.Partition, r.cross.Own(), r.now.Mono, r.cfg.Lease)

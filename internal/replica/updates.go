@@ -43,12 +43,13 @@ type updates struct {
 	byName   map[session.Name]*update        // the updates in proposed, by name
 	blocked  []*update                       // not proposed: they wait for a command of several partitions, or for a directory
 	shares   map[string]share                // of bound clients in proposed
+	locks    lockRooms                       // of sessions of bound clients
 	resume   bool                            // the next step must try blocked updates again
 	wakeAt   time.Duration                   // time of the next work on blocked updates; 0: none
 }
 
 func newUpdates() updates {
-	return updates{proposed: map[multicast.MessageID]*update{}, byName: map[session.Name]*update{}, shares: map[string]share{}}
+	return updates{proposed: map[multicast.MessageID]*update{}, byName: map[session.Name]*update{}, shares: map[string]share{}, locks: lockRooms{}}
 }
 
 // delivered removes and returns the update of a delivered message; nil: another replica has proposed it.
