@@ -11,8 +11,8 @@ import (
 // ascending reads keys of a store in ascending order. Most keys that a replica writes for the first time come
 // after one another, with numbers that grow, and no key of the store is in between: one search shows that all
 // of them are absent. A search passes over keys that were deleted until LevelDB has removed them from its
-// tables, so it stays among the keys with the same first byte: the number behind the newest one of its kind has
-// none after it, and the next kind may begin with many.
+// tables, so it stays among the keys with the same first byte: no key of its kind follows the newest number,
+// and the next kind may begin with many deleted keys.
 type ascending struct {
 	level *level
 	kind  byte              // the first byte of the last key searched for
