@@ -46,3 +46,22 @@ func TestAscendingFindsWhatGetFinds(t *testing.T) {
 	require.NoError(t, end(), "without a search")
 	require.NoError(t, s.Close())
 }
+
+// A search does not go on to keys of another kind: it would pass over all of them that were deleted.
+func TestAscendingStaysInItsKind(t *testing.T) {
+	s, err := Open(t.TempDir(), Options{ValueCache: 1})
+	require.NoError(t, err)
+	for _, key := range [][]byte{{1, 1}, {2, 1}, {0xff, 1}} {
+		s.Set(key, []byte("x"))
+	}
+	require.NoError(t, s.Commit(false))
+	a := &ascending{level: s.base.(*level)}
+	for _, key := range [][]byte{{1, 2}, {2, 1}, {2, 2}, {3}, {0xff, 1}, {0xff, 2}} {
+		found, err := a.get(key)
+		require.NoError(t, err)
+		require.Equal(t, s.Get(key) != nil, found != nil, "%x", key)
+		require.Equal(t, found != nil, a.valid, "%x: no later key of its kind", key)
+	}
+	require.NoError(t, a.end())
+	require.NoError(t, s.Close())
+}

@@ -22,8 +22,8 @@ type Options struct {
 
 // Defaults of Options, and values without an option.
 const (
-	defaultWriteBuffer = 1 << 20
-	defaultBlockCache  = 1 << 20
+	defaultWriteBuffer = 4 << 20
+	defaultBlockCache  = 8 << 20
 	defaultValueCache  = 2 << 20
 	openFiles          = 32
 	bloomBitsPerKey    = 10
