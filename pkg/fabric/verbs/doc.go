@@ -1,5 +1,5 @@
 // Package verbs is a fabric of RDMA network interfaces (package fabric), by libibverbs of rdma-core. It is
-// part of a program only with build tag rdma, since it needs cgo; in other programs New fails and names the
+// part of a program only with build tag verbs, since it needs cgo; in other programs New fails and names the
 // remedy.
 //
 // The package makes no connections. Config.Dial makes them, and Serve takes those of others, together with

@@ -1,4 +1,4 @@
-//go:build rdma
+//go:build verbs
 
 package verbs
 
@@ -216,7 +216,7 @@ func (q *queue) connect() (reply, *line, error) {
 		return answer, line, err
 	}
 	if answer.status != opened || answer.size > fabric.MaxRegion {
-		return answer, line, errors.New("verbs: the peer makes no queue pair")
+		return answer, line, errors.New("verbs: the peer makes no queue pair: its log may say why")
 	}
 	return answer, line, errors.Join(q.pair.init(0), q.pair.ready(&own, &answer.to))
 }
@@ -245,6 +245,9 @@ func (q *queue) opened(answer reply, line *line, err error) {
 			err = errEnded // its goroutine has lost all queues, without this one
 		default:
 		}
+	}
+	if !q.to.endpoint.closed {
+		q.to.endpoint.cfg.Report(q.to.peer, err)
 	}
 	if err != nil || q.to.endpoint.closed {
 		q.state = broken
