@@ -1,9 +1,11 @@
 package server
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,6 +64,15 @@ func TestVerbsIsNeverReplaced(t *testing.T) {
 	verbs.Local = topology.LocalPrimCast
 	require.NoError(t, CheckMemory(verbs, ""), "PrimCast uses no one-sided memory")
 	require.ErrorContains(t, CheckMemory(topology.Multicast{Local: topology.LocalTRAM}, "none0"), "leave it out")
+}
+
+// TestDeviceErrorIsNoDamage: an error of an RDMA device does not count as damage of the files of a replica.
+func TestDeviceErrorIsNoDamage(t *testing.T) {
+	err := fmt.Errorf("verbs: open device: %w", syscall.EIO)
+	require.True(t, isUnreadable(err))
+	require.False(t, isUnreadable(deviceError(err)))
+	require.ErrorContains(t, deviceError(err), err.Error())
+	require.NoError(t, deviceError(nil))
 }
 
 // TestReachedLogsOnce: the failures to reach a peer are logged once until a success.

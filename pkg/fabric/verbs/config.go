@@ -18,7 +18,7 @@ type Config struct {
 	// for the node itself.
 	Dial func(ctx context.Context, peer fabric.NodeID) (net.Conn, error)
 	// Report is called after each attempt to set up a queue pair to a peer, with the reason of a failure, or
-	// nil. It must not block, nor use the endpoint. nil: nothing is reported.
+	// nil. It must not close the endpoint. nil: nothing is reported.
 	Report func(peer fabric.NodeID, err error)
 	// Device is the name of the RDMA device, such as mlx5_0. Empty: the first one.
 	Device string

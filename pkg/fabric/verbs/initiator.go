@@ -200,8 +200,11 @@ func (q *queue) open(p *remote.Pending) {
 		defer e.running.Done()
 		answer, line, err := q.connect()
 		e.mu.Lock()
-		defer e.mu.Unlock()
-		q.opened(answer, line, err)
+		err = q.opened(answer, line, err)
+		e.mu.Unlock()
+		if e.ctx.Err() == nil {
+			e.cfg.Report(q.to.peer, err)
+		}
 	}()
 }
 
@@ -236,8 +239,8 @@ func (q *queue) prepare() (err error) {
 	return q.pair.reset()
 }
 
-// opened goes on after an attempt to connect.
-func (q *queue) opened(answer reply, line *line, err error) {
+// opened goes on after an attempt to connect. It returns the reason of a failure.
+func (q *queue) opened(answer reply, line *line, err error) error {
 	q.state = up
 	if err == nil {
 		select {
@@ -246,19 +249,17 @@ func (q *queue) opened(answer reply, line *line, err error) {
 		default:
 		}
 	}
-	if !q.to.endpoint.closed {
-		q.to.endpoint.cfg.Report(q.to.peer, err)
-	}
 	if err != nil || q.to.endpoint.closed {
 		q.state = broken
 		q.lose()
-		return
+		return err
 	}
 	q.target, q.line = answer, line
 	if len(q.todo) > 0 && q.todo[0].Kind == fabric.Reset {
 		q.finish(remote.Answer{Status: fabric.OK, Incarnation: answer.incarnation})
 	}
 	q.push()
+	return nil
 }
 
 // lose ends the queues that a connection has opened.
