@@ -74,7 +74,21 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 			return nil, err
 		}
 	}
+	if len(cfg.RDMA) > 0 {
+		return c, c.awaitSettled(ctx)
+	}
 	return c, nil
+}
+
+// awaitSettled waits until the cluster is healthy: in the virtual machine of test/rdma the first handshakes
+// take longer than a mount waits.
+func (c *Cluster) awaitSettled(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*patience)
+	defer cancel()
+	return poll(ctx, func(ctx context.Context) error {
+		_, err := c.Admin(ctx, "status", "--settled")
+		return err
+	})
 }
 
 // RDMADevices returns the devices that test/rdma names; empty: there are none.
@@ -230,6 +244,9 @@ func (c *Cluster) init(ctx context.Context) error {
 		file = strings.Replace(file, "\nmulticast: {local: tram, fabric: auto}\n", "\nmulticast: {local: tram, fabric: verbs}\n", 1)
 	}
 	file = strings.Replace(file, "\ndurability: sync\n", "\ndurability: "+c.cfg.durability()+"\n", 1)
+	if len(c.cfg.RDMA) > 0 && c.cfg.Fabric == "" {
+		c.cfg.Fabric = "off" // fewer handshakes
+	}
 	if c.cfg.Fabric != "" {
 		file = strings.Replace(file, "\nfabric: auto\n", "\nfabric: "+c.cfg.Fabric+"\n", 1)
 	}

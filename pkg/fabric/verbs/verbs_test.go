@@ -26,6 +26,7 @@ type wires struct {
 	addresses map[fabric.NodeID]string
 	conns     map[[2]fabric.NodeID][]net.Conn
 	cut       map[[2]fabric.NodeID]bool
+	nodes     map[fabric.NodeID]*endpoint
 	serving   sync.WaitGroup
 }
 
@@ -76,19 +77,35 @@ func (w *wires) listen(id fabric.NodeID, e Endpoint) {
 	})
 }
 
-// interrupt closes the connections between two nodes and lets none begin.
+// interrupt closes the connections between two nodes and lets none begin. It returns when both have noticed:
+// until then, the network interface goes on.
 func (w *wires) interrupt(a, b fabric.NodeID) (mend func()) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.cut[between(a, b)] = true
 	for _, conn := range w.conns[between(a, b)] {
 		conn.Close()
 	}
+	w.mu.Unlock()
+	require.Eventually(w.t, func() bool { return w.nodes[a].apart(b) && w.nodes[b].apart(a) }, time.Minute, time.Millisecond)
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		delete(w.cut, between(a, b))
 	}
+}
+
+// apart reports whether the node has no queue that a connection to a peer has opened.
+func (e *endpoint) apart(peer fabric.NodeID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if o := e.outgoing[peer]; o != nil {
+		for _, q := range o.queues {
+			if q.line != nil {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // devices gives the devices of three nodes: those of the VM, or the first one of the machine.
@@ -102,6 +119,7 @@ func devices() []string {
 func cluster(t *testing.T) *fabrictest.Cluster {
 	w := &wires{
 		t: t, addresses: map[fabric.NodeID]string{}, conns: map[[2]fabric.NodeID][]net.Conn{}, cut: map[[2]fabric.NodeID]bool{},
+		nodes: map[fabric.NodeID]*endpoint{},
 	}
 	c := &fabrictest.Cluster{Nodes: map[fabric.NodeID]fabric.Endpoint{}, Cut: w.interrupt}
 	t.Cleanup(w.serving.Wait)
@@ -110,7 +128,7 @@ func cluster(t *testing.T) *fabrictest.Cluster {
 		e, err := New(Config{Self: id, Device: device, Dial: w.dialer(id), Timeout: 4 * time.Second})
 		require.NoError(t, err)
 		w.listen(id, e)
-		c.Nodes[id] = e
+		c.Nodes[id], w.nodes[id] = e, e.(*endpoint)
 	}
 	t.Cleanup(func() {
 		for _, e := range c.Nodes {
