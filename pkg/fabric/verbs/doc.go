@@ -34,6 +34,13 @@
 // A write with Notify has a message behind it, which says the place. A broken peer can send such messages
 // without a write, so a notification means: look.
 //
+// # Failure of the device
+//
+// After a fatal error of the device (IBV_EVENT_DEVICE_FATAL, IBV_EVENT_CQ_ERR) all operations are lost, and
+// Post returns the error. The owner closes the endpoint, and makes a new one with new memory when the device
+// works again. A port that is down is no such error: operations are lost after Config.Timeout, and a Reset works
+// again when the port is up.
+//
 // # Setting up
 //
 // All numbers are little-endian. A request is region (4 bytes) and the address of the initiator's queue pair:
