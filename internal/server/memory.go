@@ -72,7 +72,7 @@ func (s memory) open(core *onesided.Core, f topology.MemoryFabric) error {
 	for _, region := range core.Regions() {
 		m, err := endpoint.Register(region.ID, region.Size)
 		if err != nil {
-			return fmt.Errorf("one-sided memory: %v", err) //nolint:errorlint // see deviceError
+			return fmt.Errorf("one-sided memory: %v", err) // without its error number: see deviceError
 		}
 		core.Attach(region.ID, m)
 	}
