@@ -141,7 +141,7 @@ wan: ## the WAN laboratory: hosts as network namespaces, with delays, loss and c
 
 .PHONY: rdma
 rdma: ## RDMA: on a device of this machine, or with RDMA_VM=1 in a virtual machine with soft-RoCE (rdma-vm in PATH)
-	$(GOTEST) -count=1 -timeout 15m ./test/rdma
+	$(GOTEST) -count=1 -timeout 60m ./test/rdma
 
 .PHONY: chaos
 chaos: deps ## nine servers in a WAN laboratory for CHAOS=30m (CHAOS_ORDER=tram), with all that goes wrong in one (also steps this machine's clock)

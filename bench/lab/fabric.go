@@ -28,7 +28,7 @@ func newFabric() *cobra.Command {
 		Long: `fabric measures one-sided writes between two processes of this host: the time until the peer sees a write, the
 time to its completion, and writes per second. The peer proves its identity by a certificate. A reader that spins needs
 a CPU of its own; on a busy machine only the minimum is of the provider. Provider verbs needs an RDMA device and a program
-that was built with CGO_ENABLED=1 go build -tags rdma ./cmd/globalfs-lab.`,
+that was built with CGO_ENABLED=1 go build -tags verbs ./cmd/globalfs-lab.`,
 		Example: `  globalfs-lab fabric
   globalfs-lab fabric --providers shm --spin 0 --count 100000`,
 		Args: command.NoArguments,

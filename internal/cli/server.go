@@ -17,12 +17,13 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/server"
 )
 
 // serverFlags are the flags of `server`.
 type serverFlags struct {
-	config, dataDir, listen, metrics, profiler string
-	insecure                                   bool
+	config, dataDir, listen, metrics, profiler, device string
+	insecure                                           bool
 }
 
 func newServer(logging *logFlags) *cobra.Command {
@@ -54,6 +55,7 @@ SIGINT or SIGTERM. A server needs etcd when it starts, and learns of changes of 
 	flags.StringVar(&f.dataDir, "data-dir", "", "directory with a directory for each server of this host (default: data_dir of the cluster file)")
 	flags.StringVar(&f.listen, "listen", "", "HOST:PORT to listen at, such as 0.0.0.0:7420 (default: the server's address in the cluster file)")
 	flags.StringVar(&f.metrics, "metrics", "", "serve /metrics, /healthz and /readyz at this address, such as 127.0.0.1:9464 (no authentication)")
+	flags.StringVar(&f.device, "rdma-device", "", "the RDMA device for multicast: {fabric: verbs}, such as mlx5_0 (default: the first one)")
 	flags.BoolVar(&f.insecure, "insecure", false, "accept etcd by http on other hosts: anybody on the network between can change the cluster")
 	flags.StringVar(&f.profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
 	return cmd
@@ -106,6 +108,9 @@ func (f *serverFlags) run(ctx context.Context, name string, out io.Writer, logge
 		}
 	}
 	file.Registry.Insecure = file.Registry.Insecure || f.insecure
+	if err := server.CheckMemory(file.Multicast, f.device); err != nil {
+		return command.InputError(err)
+	}
 	if err := checkServer(file, name, logger); err != nil {
 		return err
 	}
@@ -120,7 +125,7 @@ func (f *serverFlags) run(ctx context.Context, name string, out io.Writer, logge
 		return err
 	}
 	defer func() { err = errors.Join(err, stopHTTP()) }()
-	s, err := daemon.StartServer(ctx, daemon.ServerConfig{File: file, Name: name, Listen: f.listen, Build: command.Version(), Logger: logger})
+	s, err := daemon.StartServer(ctx, daemon.ServerConfig{File: file, Name: name, Listen: f.listen, Build: command.Version(), Device: f.device, Logger: logger})
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ A problem has a level and a code:
 
 With --verbose it also prints problems that follow from another one (a server is down, and so is its replica of a partition), and the
 errors that servers report, the kind of the connections between servers, and the order of each partition: primcast or tram. For tram it
-shows for each replica the connections to the memory of the others (tcp, or shm on one host), the slots in use in the fullest log (at the
+shows for each replica the connections to the memory of the others (tcp, shm on one host, or verbs by RDMA), the slots in use in the fullest log (at the
 leader), the free slots for its proposals (credits), and how often it has revoked the rights of another one. -o json contains everything.
 
 Exit codes: 0 healthy (no problem above INFO), 5 not healthy, 1 no server answers. In a rolling restart, wait until

@@ -30,6 +30,7 @@ type ServerConfig struct {
 	Name   string       // name of the server
 	Listen string       // address at which to listen; empty: the one in the description of the cluster
 	Build  string       // version of the program, for the status
+	Device string       // name of the RDMA device of a cluster with topology.MemoryVerbs; empty: the first one
 	Logger *slog.Logger // the server adds its name to each line
 	server.Tuning
 
@@ -252,7 +253,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	d := s.known.current.Load()
 	s.server, err = server.Start(server.Config{
-		Cluster: d.cluster, Name: s.cfg.Name, Dir: s.dir, Durability: durability,
+		Cluster: d.cluster, Name: s.cfg.Name, Dir: s.dir, Durability: durability, Device: s.cfg.Device,
 		Tuning: s.cfg.Tuning, Endpoint: s.endpoint, Asker: asking, VectorKeys: s.vectorKeys, Lengths: s.lengths,
 		ClientRates: s.cfg.File.Clients.rates(), Sign: signing(s),
 		RightsOptional: s.cfg.File.Clients.BlockRights == rightsOptional, TicketsOptional: s.cfg.File.Clients.InodeTickets == rightsOptional,

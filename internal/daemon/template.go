@@ -79,7 +79,7 @@ func sayShards(say liner, key string, n int) {
 // sayMulticast writes the orders of partitions. The default is a comment: older versions do not know the key.
 func sayMulticast(say liner, m topology.Multicast) {
 	say("# The order of each partition with all replicas in one region: local: primcast, or tram (experimental: in one-sided memory). With tram,")
-	say("# fabric selects its connections: auto (shared memory of one host, TCP otherwise), shm or soft (TCP). A cluster keeps its choice.")
+	say("# fabric selects its connections: auto (shared memory of one host, TCP otherwise), shm, soft (TCP) or verbs (RDMA). A cluster keeps its choice.")
 	if m == (topology.Multicast{}) {
 		say("# multicast: {local: primcast, fabric: auto}")
 		return

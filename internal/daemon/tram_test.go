@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,14 +16,20 @@ import (
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/order/onesided"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
 )
 
 // TestTramOrdersPartitions: servers with certificates order the partitions of their region in one-sided
-// memory, over TCP or shared memory, and go on without the first leader.
+// memory, over TCP or shared memory, and go on without the first leader. test/rdma runs the tests of this
+// file over RDMA.
 func TestTramOrdersPartitions(t *testing.T) {
-	for _, fabric := range []topology.MemoryFabric{topology.MemorySoft, topology.MemoryShm} {
+	kinds := map[topology.MemoryFabric]string{topology.MemorySoft: transport.FabricTCP, topology.MemoryShm: transport.FabricShm}
+	if len(rdmaDevices()) > 0 {
+		kinds = map[topology.MemoryFabric]string{topology.MemoryVerbs: server.FabricVerbs}
+	}
+	for fabric, kind := range kinds {
 		t.Run(string(fabric), func(t *testing.T) {
 			w := newWorld(t, []topology.Region{"west"}, 3)
 			w.file.Multicast = topology.Multicast{Local: topology.LocalTRAM, Fabric: fabric}
@@ -49,9 +57,30 @@ func TestTramOrdersPartitions(t *testing.T) {
 			work("without")
 			w.start("westa")
 			work("with")
-			w.checkMemories(map[topology.MemoryFabric]string{topology.MemorySoft: transport.FabricTCP, topology.MemoryShm: transport.FabricShm}[fabric])
+			w.checkMemories(kind)
 		})
 	}
+}
+
+// rdmaDevices returns the devices that test/rdma names; empty: there are none.
+func rdmaDevices() []string { return strings.Fields(os.Getenv("GLOBALFS_TEST_RDMA")) }
+
+// rdmaDevice returns the device of a server; empty: it needs none.
+func (w *world) rdmaDevice(name string) string {
+	if w.file.Multicast.Fabric != topology.MemoryVerbs {
+		return ""
+	}
+	devices := rdmaDevices()
+	return devices[int(name[len(name)-1]-'a')%len(devices)]
+}
+
+// TestVerbsNeedsCertificates: the keys of memory go only to servers that have proven their identity.
+func TestVerbsNeedsCertificates(t *testing.T) {
+	w := newWorld(t, []topology.Region{"west"}, 3)
+	w.file.Multicast = topology.Multicast{Local: topology.LocalTRAM, Fabric: topology.MemoryVerbs}
+	require.ErrorContains(t, w.file.Validate(), "multicast: fabric: verbs: it needs certificates")
+	w.certify()
+	require.NoError(t, w.file.Validate())
 }
 
 // moveLeader asks a server to lead partition 1, and waits until it does.
@@ -106,6 +135,9 @@ func (w *world) checkMemories(kind string) {
 func newTramWorld(t *testing.T) (w *world, a *Access) {
 	w = newWorld(t, []topology.Region{"west"}, 3)
 	w.file.Multicast.Local = topology.LocalTRAM
+	if len(rdmaDevices()) > 0 {
+		w.file.Multicast.Fabric = topology.MemoryVerbs
+	}
 	w.certify()
 	w.startAll()
 	return w, w.operator()

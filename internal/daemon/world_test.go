@@ -100,7 +100,7 @@ func (w *world) certify() {
 
 // tryStart starts a server.
 func (w *world) tryStart(ctx context.Context, name string, file File) (*process, error) {
-	s, err := StartServer(ctx, ServerConfig{File: &file, Name: name, Tuning: server.Tuning{Healing: blocktest.Impatient()}, Build: "test", Logger: quiet()})
+	s, err := StartServer(ctx, ServerConfig{File: &file, Name: name, Tuning: server.Tuning{Healing: blocktest.Impatient()}, Device: w.rdmaDevice(name), Build: "test", Logger: quiet()})
 	if err != nil {
 		return nil, err
 	}

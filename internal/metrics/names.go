@@ -171,7 +171,7 @@ var definitions = [namesEnd]definition{
 	ReplicaMemoryUsed:        {"globalfs_replica_memory_used_slots", "At the leader: slots in use in the fullest of the replicas' logs; 0 at others.", gauge, perReplica},
 	ReplicaMemoryCredits:     {"globalfs_replica_memory_credits", "Free slots for proposals of the replica in the inputs of its group.", gauge, perReplica},
 	ReplicaMemoryRevocations: {"globalfs_replica_memory_revocations_total", "How often the replica has revoked the right of another one to write its memory, since it began.", counter, perReplica},
-	ReplicaMemoryConnections: {"globalfs_replica_memory_connections", "Other replicas whose memory the replica has reached, through tcp or shm (shared memory of one host).", gauge,
+	ReplicaMemoryConnections: {"globalfs_replica_memory_connections", "Other replicas whose memory the replica has reached, through tcp, shm (shared memory of one host) or verbs (RDMA).", gauge,
 		[]string{"region", "server", "partition", "fabric"}},
 	PartitionUnanswered: {"globalfs_partition_unanswered_seconds", "How long the partition has not answered the canary reads of the server; 0 if it answers.", gauge, perReplica},
 	ReplicaLongFrames:   {"globalfs_replica_long_frames_total", "Frames to other replicas that were dropped because they were longer than a link carries: a bug.", counter, perReplica},

@@ -1,38 +1,32 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/order/onesided"
-	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/internal/wal"
 	"github.com/globalfs/globalfs/pkg/fabric"
-	"github.com/globalfs/globalfs/pkg/fabric/soft"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/tram"
 )
 
 // A partition whose order is TRAM's works in one-sided memory (package fabric). The memory of a replica lives
 // as long as its driver: a replica that restarts has a new one, and its peers connect again. The operations
-// travel on streams of the transport, on which both servers have proven their identity by TLS. A peer is
-// admitted as a process only if the cluster places that process, as a replica of the same partition, on the
-// peer's server: no client and no other server can write there.
+// travel on streams of the transport, on which both servers have proven their identity by TLS; with RDMA only
+// the set-up of queue pairs does (fabric.go). A peer is admitted as a process only if the cluster places that
+// process, as a replica of the same partition, on the peer's server: no client and no other server can write
+// there.
 //
 // TRAM syncs the log in each step that has records, with durability os, too. So a loss of power takes none of
 // its promises; a replica that is marked as amnesiac (amnesia.go) has no vote all the same until it has
 // caught up.
-
-// dialRest is the time after a failed attempt to connect to a peer.
-const dialRest = 50 * time.Millisecond
 
 // errStranger is the error for a peer that may not write to the memory of a replica.
 var errStranger = errors.New("the cluster places no such replica of the partition on that server")
@@ -63,28 +57,14 @@ func (s memory) newCore(plan *topology.Cluster, delivered multicast.Position, in
 }
 
 // open opens the memory for a core, and takes operations of the other replicas from now on.
-func (s memory) open(core *onesided.Core, way transport.Way) error {
+func (s memory) open(core *onesided.Core, f topology.MemoryFabric) error {
 	h := s.hosted
 	streams, ok := h.endpoint.(transport.Streams)
 	if !ok {
 		return errors.New("multicast: local: tram needs servers in processes of their own: the network of this one carries no operations on memory")
 	}
 	own := &oneSided{core: core}
-	var absent sync.Map // the peers that could not be reached last
-	endpoint, err := soft.New(soft.Config{Self: fabric.NodeID(h.process), Dial: func(ctx context.Context, peer fabric.NodeID) (net.Conn, error) {
-		stream, err := streams.Stream(ctx, multicast.ProcessID(peer), way)
-		if err == nil {
-			absent.Delete(peer)
-			own.fabrics.Store(multicast.ProcessID(peer), transport.FabricOf(stream))
-			return stream, nil
-		}
-		if _, before := absent.LoadOrStore(peer, true); !before && ctx.Err() == nil {
-			s.cfg.Logger.Warn("the memory of another replica of the partition cannot be reached: trying on",
-				"server", s.cfg.Name, "partition", h.partition, "process", peer, "error", err)
-		}
-		_ = pause.For(ctx, dialRest) // the caller has ctx, too
-		return nil, err
-	}})
+	endpoint, err := s.provide(own, streams, f)
 	if err != nil {
 		return err
 	}
@@ -92,7 +72,7 @@ func (s memory) open(core *onesided.Core, way transport.Way) error {
 	for _, region := range core.Regions() {
 		m, err := endpoint.Register(region.ID, region.Size)
 		if err != nil {
-			return err
+			return fmt.Errorf("one-sided memory: %v", err) // without its error number: see deviceError
 		}
 		core.Attach(region.ID, m)
 	}
@@ -120,23 +100,12 @@ func (s memory) admit(from multicast.ProcessID, peer *identity.Identity) error {
 	return nil
 }
 
-// wayOf returns the connections that carry the operations.
-func wayOf(f topology.MemoryFabric) transport.Way {
-	switch f {
-	case topology.MemoryShm:
-		return transport.SharedWay
-	case topology.MemorySoft:
-		return transport.TCPWay
-	}
-	return transport.AnyWay
-}
-
 // MemoryStatus is the state of the one-sided memory of a replica.
 type MemoryStatus struct {
 	tram.Usage
 	Revocations int // of the rights of others, since the replica began
-	// Fabrics are the kinds of the connections to other replicas: transport.FabricTCP or transport.FabricShm.
-	// Replicas that were not connected are missing.
+	// Fabrics are the kinds of the connections to other replicas: transport.FabricTCP, transport.FabricShm or
+	// FabricVerbs. Replicas that were not connected are missing.
 	Fabrics map[multicast.ProcessID]string
 }
 

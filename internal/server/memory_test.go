@@ -1,6 +1,11 @@
 package server
 
 import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,6 +50,41 @@ func TestOnlyReplicasReachTheMemory(t *testing.T) {
 	require.NoError(t, err)
 	s.plan.Store(plan)
 	require.ErrorIs(t, memory{s, &hosted{partition: 1}}.admit(first.Process, of(identity.Server, first.Server)), errStranger, "it was replaced")
+}
+
+// TestVerbsIsNeverReplaced: without the means for RDMA, memory for RDMA is refused, and no other memory takes
+// its place. The error names the key of the cluster file.
+func TestVerbsIsNeverReplaced(t *testing.T) {
+	verbs := topology.Multicast{Local: topology.LocalTRAM, Fabric: topology.MemoryVerbs}
+	s := memory{&Server{cfg: Config{Device: "none0"}}, &hosted{process: 1}}
+	_, err := s.provide(&oneSided{}, nil, topology.MemoryVerbs)
+	require.ErrorContains(t, err, "multicast: fabric: verbs: ")
+	require.Equal(t, err, CheckMemory(verbs, "none0"))
+
+	verbs.Local = topology.LocalPrimCast
+	require.NoError(t, CheckMemory(verbs, ""), "PrimCast uses no one-sided memory")
+	require.ErrorContains(t, CheckMemory(topology.Multicast{Local: topology.LocalTRAM}, "none0"), "leave it out")
+}
+
+// TestDeviceErrorIsNoDamage: an error of an RDMA device does not count as damage of the files of a replica.
+func TestDeviceErrorIsNoDamage(t *testing.T) {
+	err := fmt.Errorf("verbs: open device: %w", syscall.EIO)
+	require.True(t, isUnreadable(err))
+	require.False(t, isUnreadable(deviceError(err)))
+	require.ErrorContains(t, deviceError(err), err.Error())
+	require.NoError(t, deviceError(nil))
+}
+
+// TestReachedLogsOnce: the failures to reach a peer are logged once until a success.
+func TestReachedLogsOnce(t *testing.T) {
+	var out strings.Builder
+	reached := memory{&Server{cfg: Config{Logger: slog.New(slog.NewTextHandler(&out, nil))}}, &hosted{}}.reached()
+	for _, err := range []error{nil, io.EOF, io.EOF, nil, io.EOF} {
+		reached(2, err)
+	}
+	reached(3, io.EOF)
+	require.Equal(t, 2, strings.Count(out.String(), "process=2"))
+	require.Equal(t, 1, strings.Count(out.String(), "process=3"))
 }
 
 // TestMemoryNeedsALog: TRAM does not run with a log in memory.

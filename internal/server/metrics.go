@@ -128,7 +128,7 @@ func (s *Server) reportMemories(ctx context.Context, region string, report metri
 		report.Value(metrics.ReplicaMemoryUsed, float64(m.Used), labels...)
 		report.Value(metrics.ReplicaMemoryCredits, float64(m.Credits), labels...)
 		report.Value(metrics.ReplicaMemoryRevocations, float64(m.Revocations), labels...)
-		counts := map[string]int{transport.FabricTCP: 0, transport.FabricShm: 0}
+		counts := map[string]int{transport.FabricTCP: 0, transport.FabricShm: 0, FabricVerbs: 0}
 		for _, kind := range m.Fabrics {
 			counts[kind]++
 		}

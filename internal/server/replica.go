@@ -239,7 +239,7 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	}
 	h.endpoint = s.cfg.Endpoint(h.process)
 	if core, ok := local.(*onesided.Core); ok {
-		if err := (memory{s, h}).open(core, wayOf(plan.Multicast.Fabric)); err != nil {
+		if err := (memory{s, h}).open(core, plan.Multicast.Fabric); err != nil {
 			return err
 		}
 	}

@@ -47,6 +47,8 @@ type Config struct {
 	Name       string // name of the server in Cluster
 	Dir        string // data directory; it is made if it is missing
 	Durability wal.Durability
+	// Device is the name of the RDMA device of a cluster with topology.MemoryVerbs; empty: the first one.
+	Device string
 	Tuning
 	// Endpoint returns the network access of a process of this server.
 	Endpoint func(multicast.ProcessID) transport.Endpoint

@@ -42,6 +42,8 @@ const (
 	MemoryAuto MemoryFabric = "auto" // shared memory between processes of one host, and TCP otherwise
 	MemoryShm  MemoryFabric = "shm"  // shared memory only
 	MemorySoft MemoryFabric = "soft" // TCP only
+	// MemoryVerbs selects RDMA network interfaces only. Servers need one, and a program built for them.
+	MemoryVerbs MemoryFabric = "verbs"
 )
 
 // Set implements pflag.Value.
@@ -72,9 +74,9 @@ func (l *LocalOrder) UnmarshalYAML(node *yaml.Node) error {
 
 // UnmarshalYAML implements yaml.Unmarshaler. The error names the line.
 func (f *MemoryFabric) UnmarshalYAML(node *yaml.Node) error {
-	const remedy = "give auto (shared memory between processes of one host, TCP otherwise), shm or soft (TCP)"
+	const remedy = "give auto (shared memory between processes of one host, TCP otherwise), shm, soft (TCP) or verbs (RDMA)"
 	switch v := MemoryFabric(node.Value); {
-	case node.Kind == yaml.ScalarNode && (v == MemoryAuto || v == MemoryShm || v == MemorySoft):
+	case node.Kind == yaml.ScalarNode && (v == MemoryAuto || v == MemoryShm || v == MemorySoft || v == MemoryVerbs):
 		*f = v
 		return nil
 	case node.Kind == yaml.ScalarNode:

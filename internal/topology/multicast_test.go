@@ -21,15 +21,16 @@ func TestMulticastKeys(t *testing.T) {
 		require.Equal(t, p.Region != "", c.OrderOf(p) == LocalTRAM, "PrimCast orders the global partition, between regions")
 	}
 
-	s, err = ParseSpec([]byte("regions: [west]\nmulticast: {local: tram}\n"))
+	s, err = ParseSpec([]byte("regions: [west]\nmulticast: {local: tram, fabric: verbs}\n"))
 	require.NoError(t, err)
 	c, err = s.Plan()
 	require.NoError(t, err)
 	require.Equal(t, LocalTRAM, c.OrderOf(&c.Partitions[0]), "all replicas are in one region")
+	require.Equal(t, MemoryVerbs, c.Multicast.Fabric)
 
 	for text, says := range map[string]string{
 		"regions: [west]\nmulticast:\n  local: paxos\n":  `line 3: multicast: local: "paxos": give primcast or tram`,
-		"regions: [west]\nmulticast:\n  fabric: verbs\n": `line 3: multicast: fabric: "verbs": give auto`,
+		"regions: [west]\nmulticast:\n  fabric: rdma\n":  `line 3: multicast: fabric: "rdma": give auto`,
 		"regions: [west]\nmulticast:\n  local: [tram]\n": "line 3: multicast: local: give primcast or tram",
 		"regions: [west]\nmulticast:\n  remote: tram\n":  `unknown key "remote"`,
 		"regions: [west]\nmulticast: {fabric: {a: b}}\n": "line 2: multicast: fabric: give auto",

@@ -6,7 +6,7 @@
 //	fabricsim  virtual time, with all faults that the contract allows; for tests and models
 //	soft       stream connections; a goroutine of the target acts as its network interface
 //	shm        processes of one host; rings in shared memory, from which the target executes operations
-//	verbs      RDMA network interfaces; only in programs that are built with -tags rdma
+//	verbs      RDMA network interfaces; only in programs that are built with -tags verbs
 //
 // Package fabrictest has one conformance suite for all providers.
 //

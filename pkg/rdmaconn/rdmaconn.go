@@ -26,7 +26,7 @@ type Endpoint interface {
 type Open func(self fabric.NodeID, dial func(context.Context, fabric.NodeID) (net.Conn, error)) (Endpoint, error)
 
 // Verbs opens endpoints on an RDMA device; empty: the first one of the machine. The program must be built
-// with -tags rdma.
+// with -tags verbs.
 func Verbs(device string) Open {
 	return func(self fabric.NodeID, dial func(context.Context, fabric.NodeID) (net.Conn, error)) (Endpoint, error) {
 		// Each side tells the other one of its writes, so nobody has to look by the clock.

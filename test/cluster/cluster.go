@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -29,6 +30,7 @@ type Config struct {
 	Durability  string   // empty: os, because tests of many clusters share one disk
 	Fabric      string   // empty: auto
 	LocalOrder  string   // empty: primcast
+	RDMA        []string // devices of the servers in turn, for the memory of LocalOrder tram; empty: none is used
 	Objects     string   // key of the cluster file, in YAML; empty: blocks are on the servers' disks
 	Lab         *wan.Lab // with a host for each server, of the same name, and the hosts of Mounts; nil: loopback
 	Profiled    bool     // servers and mounts serve Go's profiler, see Process.Profile
@@ -72,8 +74,25 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 			return nil, err
 		}
 	}
+	if len(cfg.RDMA) > 0 {
+		return c, c.awaitSettled(ctx)
+	}
 	return c, nil
 }
+
+// awaitSettled waits until the cluster is healthy: in the virtual machine of test/rdma the first handshakes
+// take longer than a mount waits.
+func (c *Cluster) awaitSettled(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*patience)
+	defer cancel()
+	return poll(ctx, func(ctx context.Context) error {
+		_, err := c.Admin(ctx, "status", "--settled")
+		return err
+	})
+}
+
+// RDMADevices returns the devices that test/rdma names; empty: there are none.
+func RDMADevices() []string { return strings.Fields(os.Getenv("GLOBALFS_TEST_RDMA")) }
 
 // durability returns the durability in the cluster file.
 func (c *Config) durability() string {
@@ -221,7 +240,13 @@ func (c *Cluster) init(ctx context.Context) error {
 		return err
 	}
 	file := string(text)
+	if len(c.cfg.RDMA) > 0 {
+		file = strings.Replace(file, "\nmulticast: {local: tram, fabric: auto}\n", "\nmulticast: {local: tram, fabric: verbs}\n", 1)
+	}
 	file = strings.Replace(file, "\ndurability: sync\n", "\ndurability: "+c.cfg.durability()+"\n", 1)
+	if len(c.cfg.RDMA) > 0 && c.cfg.Fabric == "" {
+		c.cfg.Fabric = "off" // fewer handshakes
+	}
 	if c.cfg.Fabric != "" {
 		file = strings.Replace(file, "\nfabric: auto\n", "\nfabric: "+c.cfg.Fabric+"\n", 1)
 	}
@@ -263,6 +288,9 @@ func (c *Cluster) server(name string) (*Process, error) {
 	flags, err := c.profiled(p, name)
 	if err != nil {
 		return nil, err
+	}
+	if devices := c.cfg.RDMA; len(devices) > 0 {
+		flags = append(flags, "--rdma-device", devices[slices.Index(c.Names(), name)%len(devices)])
 	}
 	var from int64 // start of this run in the log
 	p.command = func(ctx context.Context) *exec.Cmd {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -101,6 +102,7 @@ func (w *tramWork) compare(t *testing.T, dir string) {
 func tramCluster(t *testing.T, durability string) (*Cluster, *tramWork) {
 	c := startWith(t, Config{
 		Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2, LocalOrder: "tram", Durability: durability,
+		RDMA: RDMADevices(),
 	})
 	m, err := c.Mount(t.Context(), "west", "", filepath.Join(t.TempDir(), "tree"), "--delegate=none")
 	require.NoError(t, err)
@@ -130,6 +132,9 @@ func (w *tramWork) finish(t *testing.T, c *Cluster) {
 // changed.
 func TestTram(t *testing.T) {
 	c, w := tramCluster(t, "os")
+	if len(RDMADevices()) > 0 {
+		c.requireMemory(t, "verbs")
+	}
 	for _, name := range c.Names() {
 		c.Servers[name].Kill()
 		w.advance(t, "without "+name)
@@ -137,6 +142,39 @@ func TestTram(t *testing.T) {
 		w.advance(t, "with "+name)
 	}
 	w.finish(t, c)
+}
+
+// TestTramUnplugged: the RDMA cable of each server in turn is unplugged, and plugged in again, while its
+// connections by TCP live. Only the virtual machine of test/rdma has such cables.
+func TestTramUnplugged(t *testing.T) {
+	if os.Getenv("RDMA_VM") != "1" || len(RDMADevices()) < 3 {
+		t.Skip("by design: test/rdma runs this in its virtual machine")
+	}
+	c, w := tramCluster(t, "os")
+	for i, name := range c.Names() {
+		port := fmt.Sprintf("rdma%d-sw", i+1)
+		plug := func(to ...string) {
+			out, err := exec.Command("ip", append([]string{"link", "set", port}, to...)...).CombinedOutput()
+			require.NoError(t, err, "%s", out)
+		}
+		plug("nomaster")
+		w.advance(t, "without the cable of "+name)
+		plug("master", "sw")
+		w.advance(t, "with the cable of "+name)
+	}
+	c.requireMemory(t, "verbs")
+	w.finish(t, c)
+}
+
+// requireMemory waits until all replicas reach the memory of all others by a kind of connection.
+func (c *Cluster) requireMemory(t *testing.T, kind string) {
+	t.Helper()
+	var out string
+	defer func() { t.Logf("status: %s", out) }()
+	require.Eventually(t, func() bool {
+		out, _ = c.Admin(t.Context(), "status", "--verbose")
+		return strings.Count(out, "("+kind+")") == 12 // three replicas of two partitions, with two peers each
+	}, 2*patience, patience/100)
 }
 
 // TestTramRestartsOfAll: all servers are killed at once and come back, with each entry on the disks of a

@@ -65,11 +65,11 @@ func runPjdfstest(t *testing.T, suite, dir string, env []string) {
 	judgePjdfstest(t, env, dir, suite, "-c", pjdfstestConfig(t, true), "-p", dir, "erofs")
 }
 
-func judgePjdfstest(t *testing.T, env []string, dir, suite string, args ...string) {
+func judgePjdfstest(t *testing.T, env []string, dir, suite string, args ...string) (summary string) {
 	t.Helper()
 	known := knownFailures(t)
 	out, err := commandWith(t, env, dir, suite, args...)
-	summary := regexp.MustCompile(`(?m)^Summary:.*`).FindString(out)
+	summary = regexp.MustCompile(`(?m)^Summary:.*`).FindString(out)
 	require.NotEmpty(t, summary, "pjdfstest did not come to its end: %v\n%s", err, lastLines(out, 40))
 	t.Log(summary)
 	for _, failed := range regexp.MustCompile(`(?m)^(\S+) +FAILED\n(\t.*)?`).FindAllStringSubmatch(out, -1) {
@@ -77,6 +77,7 @@ func judgePjdfstest(t *testing.T, env []string, dir, suite string, args ...strin
 		assert.True(t, ok, "%s:%s", failed[1], failed[2])
 		t.Logf("known to fail: %s: %s", failed[1], reason)
 	}
+	return summary
 }
 
 // mountInstalled returns a directory with a command mount that remounts as mount(8) does where the helper

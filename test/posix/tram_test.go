@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -14,9 +15,9 @@ import (
 	"github.com/globalfs/globalfs/test/program"
 )
 
-// tramMount starts three servers of one region, in which TRAM orders all partitions: the global one and two
+// tramMount starts three servers of one region, in which TRAM orders all partitions: the global one and some
 // of the region. It returns a directory on a mount that orders each update.
-func tramMount(t *testing.T) string {
+func tramMount(t *testing.T, partitions int) string {
 	requireMount(t)
 	etcd, err := processes.FindEtcd()
 	if err != nil {
@@ -25,7 +26,7 @@ func tramMount(t *testing.T) string {
 	base := shortDir(t)
 	c, err := processes.Start(t.Context(), processes.Config{
 		Program: program.Path(t), Etcd: etcd, Dir: t.TempDir(), Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2,
-		Partitions: 2, LocalOrder: "tram",
+		Partitions: partitions, LocalOrder: "tram", RDMA: processes.RDMADevices(),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -45,7 +46,7 @@ func tramMount(t *testing.T) string {
 // TestTram runs all of pjdfstest, and fsx, in a region with two partitions that TRAM orders.
 func TestTram(t *testing.T) {
 	program := tester(t, "pjdfstest")
-	west := filepath.Join(tramMount(t), "west")
+	west := filepath.Join(tramMount(t, 2), "west")
 	t.Run("pjdfstest", func(t *testing.T) {
 		dir := mkdir(t, west, "shards")
 		inos := map[uint64]bool{}
@@ -60,4 +61,23 @@ func TestTram(t *testing.T) {
 	for name, weights := range map[string]string{"plain": fsxPlain, "mapped": fsxMapped} {
 		t.Run("fsx-"+name, func(t *testing.T) { fsx(t, weights, filepath.Join(west, name)) })
 	}
+}
+
+// onePerOperation names a test of pjdfstest for each operation.
+var onePerOperation = []string{
+	"chmod::change_perm::regular", "chown::enoent_named_file", "ftruncate::shrink_not_empty", "link::share_metadata::regular",
+	"mkdir::permission_bits_from_mode", "mkfifo::permission_bits_from_mode", "mknod::permission_bits_from_mode", "open::permission_bits_from_mode",
+	"posix_fallocate::increase_not_empty", "rename::preserve_metadata::regular", "rmdir::remove_dir", "symlink::create_symlink::regular",
+	"truncate::shrink_not_empty", "unlink::remove_type::regular", "utimensat::changes_timestamps::regular",
+}
+
+// TestTramBuilds builds a C project and runs a test of pjdfstest for each operation, where TRAM orders all
+// partitions. test/rdma runs it over RDMA, in a virtual machine that is too slow for TestTram.
+func TestTramBuilds(t *testing.T) {
+	program := tester(t, "pjdfstest")
+	west := filepath.Join(tramMount(t, 1), "west")
+	buildProject(t, mkdir(t, west, "project"), 20)
+	dir := mkdir(t, west, "pjdfstest")
+	summary := judgePjdfstest(t, nil, dir, program, slices.Concat([]string{"-c", pjdfstestConfig(t, false), "-p", dir}, onePerOperation)...)
+	require.NotContains(t, summary, " 0 passed")
 }

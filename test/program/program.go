@@ -38,10 +38,17 @@ func Build(path string, flags ...string) error {
 	return nil
 }
 
+// Variable names a program that was built elsewhere, for a machine without Go. Its directory may have other
+// files.
+const Variable = "GLOBALFS_TEST_PROGRAM"
+
 // Path returns the path of the program. The directory of the program has no other file. The package of the
 // test must call Main.
 func Path(t testing.TB) string {
 	t.Helper()
+	if path := os.Getenv(Variable); path != "" {
+		return path
+	}
 	require.NoError(t, build())
 	return filepath.Join(built, Name)
 }

@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,14 +13,17 @@ import (
 
 // place is where programs with RDMA run.
 type place struct {
-	device string
-	front  []string // of the command line
+	devices []string
+	vm      string // path of rdma-vm; empty: this machine has a device
 }
 
 // find gives the place for RDMA that this machine has.
 func find(t *testing.T) place {
 	if devices, _ := filepath.Glob("/sys/class/infiniband/*"); len(devices) > 0 {
-		return place{device: filepath.Base(devices[0])}
+		for i := range devices {
+			devices[i] = filepath.Base(devices[i])
+		}
+		return place{devices: devices}
 	}
 	if os.Getenv("RDMA_VM") != "1" {
 		t.Skip("by design: this machine has no RDMA device; RDMA_VM=1 make rdma runs this in a virtual machine")
@@ -29,24 +34,57 @@ func find(t *testing.T) place {
 	}
 	path, err := exec.LookPath(name)
 	require.NoError(t, err, "RDMA_VM=1 needs rdma-vm in PATH, or RDMA_VM_PROGRAM")
-	return place{device: "rxe1", front: []string{path, "-n", "3", "-t", "400", "-e", "RDMA_DEVICE=rxe1", "--"}}
+	return place{devices: []string{"rxe1", "rxe2", "rxe3"}, vm: path}
+}
+
+// test is a test binary.
+type test struct {
+	binary string
+	args   []string
+	env    []string
+	files  []string // that the virtual machine needs: PATH:DEST
+}
+
+// build builds the test binary of a package, in the package's module.
+func build(t *testing.T, dir string, flags ...string) string {
+	return goBuild(t, dir, slices.Concat([]string{"test", "-c"}, flags), ".")
+}
+
+func goBuild(t *testing.T, dir string, command []string, target string) string {
+	binary := filepath.Join(t.TempDir(), "rdma.test")
+	cmd := exec.Command("go", append(command, "-o", binary, target)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return binary
+}
+
+// run runs a test binary, in the directory of its package.
+func (p place) run(t *testing.T, dir string, r test) {
+	env := append(r.env, "RDMA_DEVICE="+p.devices[0], "GLOBALFS_TEST_RDMA="+strings.Join(p.devices, " "))
+	line := append([]string{r.binary, "-test.v", "-test.timeout", "15m"}, r.args...)
+	if p.vm != "" {
+		front := []string{p.vm, "-n", "3", "-t", "900"}
+		for _, e := range env {
+			front = append(front, "-e", e)
+		}
+		for _, f := range r.files {
+			front = append(front, "-a", f)
+		}
+		line = slices.Concat(front, []string{"--"}, line)
+	}
+	cmd := exec.Command(line[0], line[1:]...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	require.NoError(t, err)
 }
 
 // run builds the test program of a package with RDMA, in the package's module, and runs it.
 func run(t *testing.T, dir string, args ...string) {
-	p := find(t)
-	binary := filepath.Join(t.TempDir(), "rdma.test")
-	build := exec.Command("go", "test", "-tags", "rdma", "-c", "-o", binary, ".")
-	build.Dir = dir
-	build.Env = append(os.Environ(), "CGO_ENABLED=1")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	line := append(append(p.front, binary, "-test.v", "-test.timeout", "5m"), args...)
-	test := exec.Command(line[0], line[1:]...)
-	test.Env = append(os.Environ(), "RDMA_DEVICE="+p.device)
-	out, err = test.CombinedOutput()
-	t.Logf("%s", out)
-	require.NoError(t, err)
+	find(t).run(t, dir, test{binary: build(t, dir, "-tags", "verbs"), args: args})
 }
 
 // TestVerbs: the conformance suite of fabrics on RDMA devices.

@@ -1,11 +1,11 @@
-//go:build !rdma
+//go:build !verbs
 
 package verbs
 
 import "errors"
 
 // errAbsent is the error of New in a program that was built without RDMA.
-var errAbsent = errors.New("verbs: this program is built without RDMA: install libibverbs-dev, and build it with CGO_ENABLED=1 go build -tags rdma")
+var errAbsent = errors.New("verbs: this program is built without RDMA: install libibverbs-dev, and build it with CGO_ENABLED=1 go build -tags verbs")
 
 // New makes an endpoint. Close ends it. In this build it always fails.
 func New(cfg Config) (Endpoint, error) {
@@ -14,3 +14,7 @@ func New(cfg Config) (Endpoint, error) {
 	}
 	return nil, errAbsent
 }
+
+// Check returns the reason why New cannot use a device; the empty name is the first device. In this build
+// there is always one.
+func Check(string) error { return errAbsent }

@@ -1,4 +1,4 @@
-//go:build !rdma
+//go:build !verbs
 
 package verbs
 
@@ -11,5 +11,6 @@ import (
 // TestBuiltWithout: a program without RDMA says how to get it.
 func TestBuiltWithout(t *testing.T) {
 	_, err := New(Config{Self: 1, Dial: noDial})
-	require.ErrorContains(t, err, "-tags rdma")
+	require.ErrorContains(t, err, "-tags verbs")
+	require.ErrorIs(t, Check(""), err)
 }

@@ -14,9 +14,12 @@ import (
 type Config struct {
 	Self fabric.NodeID
 	// Dial makes a connection to a peer, which passes it to Serve. Both have authenticated each other. The
-	// connection carries the set-up of queue pairs, and its end is the death of the peer. Dial is also called
+	// connection carries the set-up of queue pairs, and its end is the death of the peer. Dial is not called
 	// for the node itself.
 	Dial func(ctx context.Context, peer fabric.NodeID) (net.Conn, error)
+	// Report is called after each attempt to set up a queue pair to a peer, with the reason of a failure, or
+	// nil. It must not close the endpoint. nil: nothing is reported.
+	Report func(peer fabric.NodeID, err error)
 	// Device is the name of the RDMA device, such as mlx5_0. Empty: the first one.
 	Device string
 	// GIDIndex is the index of the address of the device's first port. 0: the IPv4 address of RoCE v2, or
@@ -56,6 +59,9 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("verbs: Config.Timeout %v, Spin %v, Look %v: give positive durations, or 0", c.Timeout, c.Spin, c.Look)
 	case c.GIDIndex < 0:
 		return c, fmt.Errorf("verbs: Config.GIDIndex is %d: give an index, or 0", c.GIDIndex)
+	}
+	if c.Report == nil {
+		c.Report = func(fabric.NodeID, error) {}
 	}
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout

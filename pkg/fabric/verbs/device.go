@@ -1,4 +1,4 @@
-//go:build rdma
+//go:build verbs
 
 package verbs
 
@@ -196,6 +196,9 @@ func openDevice(cfg *Config) (_ *device, err error) {
 		return nil, orErrno("create completion channel", err)
 	}
 	if err = failed("completion channel", C.nonblocking(d.channel.fd)); err != nil {
+		return nil, err
+	}
+	if err = failed("events of the device", C.nonblocking(d.context.async_fd)); err != nil {
 		return nil, err
 	}
 	depth := C.queue_depth(d.context, queueDepth)

@@ -1,5 +1,5 @@
 // Package verbs is a fabric of RDMA network interfaces (package fabric), by libibverbs of rdma-core. It is
-// part of a program only with build tag rdma, since it needs cgo; in other programs New fails and names the
+// part of a program only with build tag verbs, since it needs cgo; in other programs New fails and names the
 // remedy.
 //
 // The package makes no connections. Config.Dial makes them, and Serve takes those of others, together with
@@ -33,6 +33,13 @@
 //
 // A write with Notify has a message behind it, which says the place. A broken peer can send such messages
 // without a write, so a notification means: look.
+//
+// # Failure of the device
+//
+// After a fatal error of the device (IBV_EVENT_DEVICE_FATAL, IBV_EVENT_CQ_ERR) all operations are lost, and
+// Post returns the error. The owner closes the endpoint, and makes a new one with new memory when the device
+// works again. A port that is down is no such error: operations are lost after Config.Timeout, and a Reset works
+// again when the port is up.
 //
 // # Setting up
 //

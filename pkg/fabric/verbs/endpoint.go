@@ -1,4 +1,4 @@
-//go:build rdma
+//go:build verbs
 
 package verbs
 
@@ -24,6 +24,7 @@ type endpoint struct {
 	incarnation uint64
 	device      *device
 	channel     *os.File // the completion channel, for the poller of the runtime
+	failures    *os.File // the events of the device, for the same
 	ctx         context.Context
 	cancel      context.CancelFunc
 	running     sync.WaitGroup
@@ -31,6 +32,7 @@ type endpoint struct {
 
 	mu       sync.Mutex
 	closed   bool
+	failure  error // of the device; nil: it works
 	regions  map[fabric.RegionID]*region
 	outgoing map[fabric.NodeID]*outgoing
 	incoming map[fabric.NodeID]*incoming
@@ -64,23 +66,40 @@ func New(cfg Config) (Endpoint, error) {
 	if e.device, err = openDevice(&e.cfg); err != nil {
 		return nil, err
 	}
-	// The file closes a descriptor of its own.
-	fd, err := syscall.Dup(int(e.device.channel.fd))
+	e.channel, err = duplicate(int(e.device.channel.fd), "completion channel")
 	if err == nil {
-		e.channel = os.NewFile(uintptr(fd), "completion channel")
+		e.failures, err = duplicate(int(e.device.context.async_fd), "events of the device")
+	}
+	if err == nil {
 		err = e.device.notify()
 	}
 	if err != nil {
+		_, _ = e.channel.Close(), e.failures.Close() // err is reported; those that are nil do nothing
 		e.device.close()
 		return nil, fmt.Errorf("verbs: completion channel: %w", err)
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	e.running.Add(1)
-	go func() {
-		defer e.running.Done()
-		e.listen()
-	}()
+	e.running.Go(e.listen)
+	e.running.Go(e.watch)
 	return e, nil
+}
+
+// Check returns the reason why New cannot use a device, or nil; the empty name is the first device.
+func Check(name string) error {
+	d, err := openDevice(&Config{Device: name})
+	if err == nil {
+		d.close()
+	}
+	return err
+}
+
+// duplicate opens a file for a descriptor, which stays the caller's.
+func duplicate(descriptor int, name string) (*os.File, error) {
+	fd, err := syscall.Dup(descriptor)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 // start counts a goroutine, unless the endpoint is closed.
@@ -155,6 +174,9 @@ func (e *endpoint) Post(ops ...fabric.Op) error {
 	defer e.mu.Unlock()
 	if e.closed {
 		return errClosed
+	}
+	if e.failure != nil {
+		return e.failure
 	}
 	for i := range ops {
 		if err := ops[i].Validate(); err != nil {
@@ -231,8 +253,12 @@ func (e *endpoint) listen() {
 			there, failure = e.device.nextEvent()
 			return there || failure != nil
 		})
-		if err != nil || failure != nil {
+		if err != nil {
 			return // closed
+		}
+		if failure != nil {
+			e.fail(failure)
+			return
 		}
 		e.mu.Lock()
 		// Ends that come between the request and the look are found by the look.
@@ -294,7 +320,7 @@ func (e *endpoint) Close() error {
 	e.closed = true
 	e.cancel()
 	e.mu.Unlock()
-	err := e.channel.Close()
+	err := errors.Join(e.channel.Close(), e.failures.Close())
 	e.running.Wait()
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,4 +1,4 @@
-//go:build rdma
+//go:build verbs
 
 package verbs
 
@@ -200,8 +200,11 @@ func (q *queue) open(p *remote.Pending) {
 		defer e.running.Done()
 		answer, line, err := q.connect()
 		e.mu.Lock()
-		defer e.mu.Unlock()
-		q.opened(answer, line, err)
+		err = q.opened(answer, line, err)
+		e.mu.Unlock()
+		if e.ctx.Err() == nil {
+			e.cfg.Report(q.to.peer, err)
+		}
 	}()
 }
 
@@ -216,7 +219,7 @@ func (q *queue) connect() (reply, *line, error) {
 		return answer, line, err
 	}
 	if answer.status != opened || answer.size > fabric.MaxRegion {
-		return answer, line, errors.New("verbs: the peer makes no queue pair")
+		return answer, line, errors.New("verbs: the peer makes no queue pair: its log may say why")
 	}
 	return answer, line, errors.Join(q.pair.init(0), q.pair.ready(&own, &answer.to))
 }
@@ -236,8 +239,8 @@ func (q *queue) prepare() (err error) {
 	return q.pair.reset()
 }
 
-// opened goes on after an attempt to connect.
-func (q *queue) opened(answer reply, line *line, err error) {
+// opened goes on after an attempt to connect. It returns the reason of a failure.
+func (q *queue) opened(answer reply, line *line, err error) error {
 	q.state = up
 	if err == nil {
 		select {
@@ -249,13 +252,14 @@ func (q *queue) opened(answer reply, line *line, err error) {
 	if err != nil || q.to.endpoint.closed {
 		q.state = broken
 		q.lose()
-		return
+		return err
 	}
 	q.target, q.line = answer, line
 	if len(q.todo) > 0 && q.todo[0].Kind == fabric.Reset {
 		q.finish(remote.Answer{Status: fabric.OK, Incarnation: answer.incarnation})
 	}
 	q.push()
+	return nil
 }
 
 // lose ends the queues that a connection has opened.
