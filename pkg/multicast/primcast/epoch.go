@@ -306,9 +306,9 @@ func (c *Core) onAccept(q *peer, e Epoch) {
 	}
 }
 
-// receiveActive handles the information that q follows an epoch which a quorum has accepted. This process then
-// needs no further ACCEPT: if it waited for one, it would lose a proposal that overtakes the ACCEPT (line
-// 42).
+// receiveActive handles the information that q follows an epoch which a quorum has accepted. This process
+// then needs no further ACCEPT: if it waited for one, it would lose a proposal that overtakes the ACCEPT
+// (line 42).
 func (c *Core) receiveActive(q *peer, e Epoch) {
 	c.highest = maxEpoch(c.highest, e)
 	if q != c.self && e == c.current && e == c.promised && !c.active() {

@@ -91,8 +91,8 @@ func (c *variables) sendProposal(q *peer, p *entryPacket) {
 	q.frame = p.append(q.frame)
 }
 
-// replaceEarly replaces the frame of q by frame, which has one more packet. The packet depends on no record, and
-// leaves early if all packets before it do (O4).
+// replaceEarly replaces the frame of q by frame, which has one more packet. The packet depends on no
+// record, and leaves early if all packets before it do (O4).
 func (q *peer) replaceEarly(frame []byte) {
 	if q.early == len(q.frame) {
 		q.early = len(frame)
