@@ -70,14 +70,14 @@ func (c *Config) Validate() error {
 // deletes on the whole region for clients. A node answers requests at any time; it repairs only while Run
 // runs.
 type Node struct {
-	config Config
-	peers  *peers
-	counts counts
-	limits limits
-	wake   chan struct{}                         // room for one; full: a repair round is due
-	remedy chan remedy                           // blocks that were missing at an owner
+	config      Config
+	peers       *peers
+	counts      counts
+	limits      limits
+	wake        chan struct{}                         // room for one; full: a repair round is due
+	remedy      chan remedy                           // blocks that were missing at an owner
 	downServers atomic.Pointer[[]multicast.ProcessID] // the servers that are down, ascending
-	view   atomic.Pointer[view]
+	view        atomic.Pointer[view]
 	// changing is a lock: it is full while the members change, or while a copy is dropped by them (M2). It is
 	// a channel, since a disk may hang while the lock is held, and waiting must end with the context.
 	changing chan struct{}

@@ -18,10 +18,10 @@ import (
 // second server (hedged). Puts are not hedged: a hedged put would send up to block.MaxSize bytes twice, and
 // the servers already replace a slow server.
 type Remote struct {
-	nodes   atomic.Pointer[[]multicast.ProcessID]
-	peers   *peers
-	hedging *hedging // of gets
-	noBatches  noBatches
+	nodes     atomic.Pointer[[]multicast.ProcessID]
+	peers     *peers
+	hedging   *hedging // of gets
+	noBatches noBatches
 }
 
 // NewRemote makes the store of the region with these servers, the nearest first. After timeout without an
