@@ -79,7 +79,8 @@ func colocated(a, b place) time.Duration {
 	return 76 * time.Millisecond
 }
 
-// distributed: a region for each group, with a datacenter for each member.
+// distributed returns the round trip between two members when each group has a region of its own, and each
+// member a datacenter of its own.
 func distributed(a, b place) time.Duration {
 	if a.group != b.group {
 		return 90 * time.Millisecond

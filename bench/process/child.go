@@ -115,7 +115,7 @@ func (c *child) reap() error {
 	return c.command.Wait()
 }
 
-// cluster is all children.
+// cluster has the processes of a measurement: a child for each member of the groups.
 type cluster struct {
 	cfg       *Config
 	groups    []multicast.Group

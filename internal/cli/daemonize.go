@@ -24,7 +24,7 @@ const daemonEnvironment = "GLOBALFS_DAEMON_LOG"
 // readyEnvironment is the environment variable with the file to which a child reports that it is ready.
 const readyEnvironment = "GLOBALFS_DAEMON_READY"
 
-// isDaemon reports whether this process is such a child.
+// isDaemon reports whether this process is the child of a command that continues in the background.
 func isDaemon() bool {
 	_, is := os.LookupEnv(daemonEnvironment)
 	return is

@@ -42,11 +42,12 @@ func asMountHelper(program string, args []string) (rewritten []string, is bool) 
 	return rewritten, true
 }
 
-// helperOptions returns the options of mount(8) in the terms of the mount command. mount(8) and
-// mount.fuse3(8) take suid and dev for the defaults of a new mount: mount(8) does not pass them, and
-// mount.fuse3(8) adds them. So they have no effect, except at a remount with all options of /proc/mounts,
-// which include user_id. mount(8) then names the flags that are set; mount.fuse3(8) leaves nosuid and nodev
-// out, and names suid and dev.
+// helperOptions translates the options of mount(8) or mount.fuse3(8) into those of the mount command.
+//
+// Both programs consider suid and dev the defaults of a new mount: mount(8) does not pass them, and
+// mount.fuse3(8) always passes them. So suid and dev have no effect here. The exception is a remount with all
+// options of /proc/mounts, which is recognized by the option user_id. In a remount mount(8) passes the flags
+// that are set, and mount.fuse3(8) passes suid and dev where nosuid and nodev are not set.
 func helperOptions(options []string, byMount bool) string {
 	remount := slices.Contains(options, "remount")
 	complete := slices.ContainsFunc(options, func(o string) bool { return strings.HasPrefix(o, "user_id=") })

@@ -65,7 +65,7 @@ type held struct {
 	used    time.Time          // GUARDED_BY mu
 	hurry   bool               // GUARDED_BY mu; the replica must answer the next request at once
 	instant bool               // GUARDED_BY mu; such a request is under way
-	asked   time.Time          // GUARDED_BY mu; the time at which the last answered request was sent
+	sentAt  time.Time          // GUARDED_BY mu; the time at which the last answered request was sent
 	waiting context.CancelFunc // GUARDED_BY mu; ends the request that waits; nil: it does not wait
 	moved   chan struct{}      // GUARDED_BY mu; closed when the cache changes; nil: no waiters
 	near    bool               // GUARDED_BY mu; the replica that answered last is in the client's region
@@ -173,7 +173,7 @@ func (h *held) changed() {
 // isStale reports whether the last answered request is too old for cached names: an answer is overdue, or the
 // machine was asleep. The wall clock goes on during sleep, the monotonic one does not. The caller holds mu.
 func (h *held) isStale(now time.Time) bool {
-	return max(now.Sub(h.asked), now.Round(0).Sub(h.asked.Round(0))) > watchStale
+	return max(now.Sub(h.sentAt), now.Round(0).Sub(h.sentAt.Round(0))) > watchStale
 }
 
 // use records a use of the cache, and starts the watcher. The caller holds mu.
@@ -349,7 +349,7 @@ func (l *leases) take(h *held, x *route.Watched, err error, poked bool, sent tim
 	switch {
 	case err == nil:
 		foreign, all = h.cache.Take(&x.Changes)
-		h.asked, h.near = sent, x.Near
+		h.sentAt, h.near = sent, x.Near
 		h.hurry = h.hurry || len(x.List) >= ask.MaxChanges/2 // there are probably more
 	case !poked:
 		h.cache.Cut()

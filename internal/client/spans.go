@@ -23,11 +23,11 @@ type span struct {
 	partition uint16
 	// seen is the vector entry of the answer. Once this client has seen more of the partition, it must not
 	// use the span: the read could be older than an earlier read (C3).
-	seen     ask.Seen
-	asked    time.Time
-	from, to uint64 // all extents in [from, to) are known
-	size     uint64 // of the file
-	extents  []meta.Extent
+	seen      ask.Seen
+	queriedAt time.Time
+	from, to  uint64 // all extents in [from, to) are known
+	size      uint64 // of the file
+	extents   []meta.Extent
 }
 
 // at returns the extents in the known part of [offset, offset+length), and the end of that part.
@@ -58,7 +58,7 @@ func (s *span) isSmall() bool {
 // isCurrent reports whether s is younger than believe, and covers all that this client has seen of the
 // partition.
 func (r *Reader) isCurrent(s *span, believe time.Duration) bool {
-	return time.Since(s.asked) < believe && s.seen.Covers(r.router.Seen(s.partition))
+	return time.Since(s.queriedAt) < believe && s.seen.Covers(r.router.Seen(s.partition))
 }
 
 // askQuorum, as the maximum age, demands the answer of a quorum. It is used after the blocks of earlier
@@ -85,7 +85,7 @@ func (r *Reader) spanAt(ctx context.Context, ino posix.Ino, offset, length uint6
 	if fresh {
 		to = to.Fresh()
 	}
-	s := &span{asked: time.Now(), from: offset}
+	s := &span{queriedAt: time.Now(), from: offset}
 	a, err := r.router.Query(ctx, &extents, to)
 	if err != nil {
 		return nil, err

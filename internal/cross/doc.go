@@ -102,9 +102,9 @@
 //  3. Invariant M: if the past of a state of q contains the commit of a command that is undecided at q, the
 //     command is marked there: the ordered entry that brought this past carried a vector with the place open.
 //  4. A read waits for the vector's count. Then it waits for an undecided command that touches its objects
-//     if the command is marked, or its place is open in the vector. By 1 and 3 no reader with the commit in
-//     its past, or that follows from it by the state, sees the state before the command. All others may see
-//     it: the order by t explains their answers.
+//     if the command is marked, or its place is open in the vector. By 1 and 3, a reader never sees the state
+//     before the command if the commit is in its own past, or in the past of the state that it reads. Other
+//     readers may see that state: the order by t explains their answers.
 //
 // # Why partitions agree after a loss of power
 //
@@ -145,21 +145,21 @@
 //
 // # Why a backup is a consistent cut
 //
-// A backup has a number, above those of all earlier ones. A replica has heard of a number when it was asked
-// for the backup, has executed an entry with the number, or has received it in a frame of a replica, in the
-// proof of a client, or in a command of the order between partitions. From then on the number is in each
-// entry that it proposes, in each frame that it sends, and in the tag of each vector that it gives to a
-// client. The marker of a partition is the place in front of the first entry with the number. Each replica
-// saves the state of its store there (package replica). The cut is the union of the entries in front of the
-// markers (Lai and Yang, 1987).
+// A backup has a number, above those of all earlier ones. A replica knows a number when an operator has
+// requested the backup there, when it has executed an entry with the number, or when it has received the
+// number in a frame of a replica, in the proof of a client, or in a command of the order between partitions.
+// From then on the number is in each entry that it proposes, in each frame that it sends, and in the tag (the
+// proof) of each vector that it gives to a client. The marker of a partition is the place before the first
+// entry with the number. Each replica saves the state of its store there (package replica). The cut is the
+// union of the entries before the markers (Lai and Yang, 1987).
 //
 //  1. Let the entry e of partition q follow from the entry f of partition p: some process has learned of f's
 //     execution, and this knowledge came, by messages, replies and requests, to the replica that proposed e
 //     before the proposal.
-//  2. If f is behind the marker of p, then each replica that has executed f has heard of the number, since it
-//     has executed the marker before f. So all its later messages carry the number, and so do all messages
-//     of others that follow from these: a client passes on the proofs that it has received. The proposer of
-//     e had heard of the number, e carries it, and e is behind the marker of q.
+//  2. If f is after the marker of p, then each replica that has executed f knows the number, since it has
+//     passed the marker before f. So all its later messages carry the number, and so do all messages of
+//     others that follow from these: a client passes on the proofs that it has received. So the proposer of e
+//     knew the number, e carries it, and e is after the marker of q.
 //  3. So an entry in the cut follows from entries in the cut only. Replicas compute the same marker, since it
 //     depends on the order alone.
 //  4. A command that is committed in the cut at its coordinator has, by 3, its votes in the cut: each party
@@ -169,7 +169,7 @@
 //     decision, else abort. An aborted command has no effect at any party.
 //  5. A post that is executed in the cut was made in the cut. A post that was removed from the outbox in the
 //     cut was executed in the cut. So the posts that are left are delivered by a restore, each once.
-//  6. Nothing waits: a replica that hears of a number continues, and takes an iterator snapshot of its store.
+//  6. Nothing waits: at the marker a replica takes a snapshot of its store, and continues.
 //
 // # Parts
 //

@@ -187,7 +187,7 @@ func (s *Server) introduce(ctx context.Context) error {
 	defer func() { _ = endpoint.Close() }() // nothing uses it
 	admin := region.NewAdmin(endpoint, patience)
 	for said := false; ; said = true {
-		err := tellMember(ctx, admin, d, self)
+		err := sendMembers(ctx, admin, d, self)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
@@ -200,8 +200,8 @@ func (s *Server) introduce(ctx context.Context) error {
 	}
 }
 
-// tellMember sends the list of members of a region to one of its other storage servers.
-func tellMember(ctx context.Context, admin *region.Admin, d *description, self *topology.Server) error {
+// sendMembers sends the list of members of a region to one of its other storage servers.
+func sendMembers(ctx context.Context, admin *region.Admin, d *description, self *topology.Server) error {
 	var errs []error
 	for _, other := range d.cluster.Storage(self.Region) {
 		if other.Name == self.Name {

@@ -10,9 +10,9 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// tellMended logs which small files of a data directory were damaged and were restored from their copy
+// logMended logs which small files of a data directory were damaged and were restored from their copy
 // (durable.ReadCopied), since the disk may be failing.
-func tellMended(of string, d *description, logger *slog.Logger) {
+func logMended(of string, d *description, logger *slog.Logger) {
 	dirs := []string{of}
 	for _, p := range d.cluster.Partitions {
 		dirs = append(dirs, filepath.Join(of, topology.PartitionDir(p.ID)))

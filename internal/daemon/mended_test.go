@@ -73,7 +73,7 @@ func TestDamagedNotes(t *testing.T) {
 	var log logged.Text
 	d, err := loadCopy(dir)
 	require.NoError(t, err)
-	tellMended(dir, d, log.Logger())
+	logMended(dir, d, log.Logger())
 	for _, note := range notes {
 		require.Contains(t, log.String(), note+durable.DamagedSuffix)
 	}

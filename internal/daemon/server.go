@@ -143,7 +143,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
-	tellMended(s.dir, s.known.current.Load(), s.logger)
+	logMended(s.dir, s.known.current.Load(), s.logger)
 	return s, nil
 }
 

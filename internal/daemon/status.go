@@ -42,7 +42,7 @@ func (s *Server) Status(ctx context.Context) ServerStatus {
 		detail := details[r.Partition]
 		r.Spread = detail.Spread
 		if detail.Memory != nil && int(r.Partition) < len(d.cluster.Partitions) {
-			r.Memory = tellMemory(&d.cluster.Partitions[r.Partition], detail.Memory)
+			r.Memory = memoryOf(&d.cluster.Partitions[r.Partition], detail.Memory)
 		}
 	}
 	for _, r := range s.server.Stopped() {
@@ -50,7 +50,7 @@ func (s *Server) Status(ctx context.Context) ServerStatus {
 	}
 	status.Damaged = s.damages()
 	status.Digests = tellDigests(ctx, s.server).Replicas
-	s.tellData(ctx, status.Replicas)
+	s.addUsage(ctx, status.Replicas)
 	status.Storage = s.storage(d.cluster, self)
 	status.Links = links(s.transport, s.cfg.Name)
 	status.Unanswered = s.work.canaries.unanswered()
@@ -58,8 +58,8 @@ func (s *Server) Status(ctx context.Context) ServerStatus {
 	return status
 }
 
-// tellMemory returns the state of a replica's memory, with the names of servers.
-func tellMemory(p *topology.Partition, m *server.MemoryStatus) *Memory {
+// memoryOf returns the state of a replica's memory, with the names of servers.
+func memoryOf(p *topology.Partition, m *server.MemoryStatus) *Memory {
 	told := &Memory{Fabrics: map[string]string{}, Slots: m.Slots, Used: m.Used, Credits: m.Credits, Revocations: m.Revocations}
 	for _, r := range p.Replicas {
 		if kind := m.Fabrics[r.Process]; kind != "" {
@@ -72,8 +72,8 @@ func tellMemory(p *topology.Partition, m *server.MemoryStatus) *Memory {
 // dataPatience is the time limit for the usage of a partition.
 const dataPatience = time.Second
 
-// tellData adds the usage of the partitions with their leader on this server.
-func (s *Server) tellData(ctx context.Context, replicas []ReplicaStatus) {
+// addUsage adds the usage of the partitions with their leader on this server.
+func (s *Server) addUsage(ctx context.Context, replicas []ReplicaStatus) {
 	ctx, cancel := context.WithTimeout(ctx, dataPatience)
 	defer cancel()
 	var asking sync.WaitGroup

@@ -170,7 +170,8 @@ func (p *process) step() {
 	p.disk.write(p, w)
 }
 
-// accepted checks the frames of a step, and gives the eras of their links.
+// accepted checks the frames of a step. For each frame it returns the era of its link (link.go) to which it
+// belongs: the last one that the process has accepted.
 func (p *process) accepted(frames []multicast.Frame) (eras []uint64) {
 	for i, f := range frames {
 		invariant.Check(p.links[f.Peer] != nil && len(f.Data) > 0 && len(f.Data) <= p.net.cfg.MaxFrame,

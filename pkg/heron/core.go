@@ -181,12 +181,12 @@ func (c *Core) Step(in *Input, out *Output) {
 	unknown, failed := c.lanes.Complete(in.Completions)
 	c.stats.Malformed += unknown
 	c.stats.Failed += failed
-	c.hear()
+	c.readNotes()
 	c.receive()
 	for c.advance() {
 	}
 	c.serve()
-	c.say()
+	c.writeNotes()
 	c.out = nil
 }
 

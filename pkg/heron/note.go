@@ -94,8 +94,8 @@ func (p *peer) Landed(lane.Flight, *fabric.Completion) { p.landed = p.next }
 // Failed implements lane.Owner.
 func (p *peer) Failed(lane.Flight) {}
 
-// hear reads the notes of all processes. A note that was written in part is read again later.
-func (c *Core) hear() {
+// readNotes reads the notes of all processes. A note that was written in part is read again later.
+func (c *Core) readNotes() {
 	var b [noteSize]byte
 	for _, p := range c.list {
 		c.memory[regionOf(noteRegion, p.id)].Load(0, b[:])
@@ -115,8 +115,8 @@ func (c *Core) hear() {
 	}
 }
 
-// say writes the news for each process.
-func (c *Core) say() {
+// writeNotes writes the news for each process.
+func (c *Core) writeNotes() {
 	for _, p := range c.list {
 		if p.id == c.cfg.Self {
 			continue

@@ -130,7 +130,7 @@ const (
 	maxWrite  = 1 << 20
 )
 
-// nextPieces returns the pieces for one call.
+// nextPieces returns the first ones of pieces: those that one call to the kernel writes.
 func nextPieces(pieces [][]byte) [][]byte {
 	size := 0
 	for i, p := range pieces {

@@ -116,7 +116,7 @@ type search struct {
 	router *Router
 	ino    posix.Ino
 	p      *partition // the partition to ask next
-	gone   int        // number of partitions that did not have the inode
+	misses int        // number of partitions that did not have the inode
 	pace   Backoff
 }
 
@@ -127,11 +127,11 @@ func (s *search) goesOn(ctx context.Context, a *Answer, err error) (bool, error)
 	case err == nil:
 		s.router.Learn(s.ino, s.p.id)
 		return false, nil
-	case err == posix.ESTALE && s.p.id != s.ino.Partition() && s.gone < MaxGone:
-		s.gone++
+	case err == posix.ESTALE && s.p.id != s.ino.Partition() && s.misses < MaxGone:
+		s.misses++
 		return s.turn(s.ino.Partition())
 	case err == posix.EREMOTE && a.Attr.Ino == s.ino && a.Number != uint64(s.p.id):
-		if s.gone > 1 {
+		if s.misses > 1 {
 			if err := s.pace.Rest(ctx); err != nil {
 				return false, err
 			}

@@ -112,7 +112,7 @@ func (m *Model) dir(ino posix.Ino) (*node, posix.Code) {
 	return n, posix.OK
 }
 
-// dirAndName is how every operation on a name begins.
+// dirAndName makes the checks with which every operation on a name begins, and returns the directory.
 func (m *Model) dirAndName(ino posix.Ino, name string) (*node, posix.Code) {
 	n, code := m.dir(ino)
 	switch {

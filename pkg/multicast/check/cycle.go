@@ -14,10 +14,10 @@ import (
 // only messages that conflict, the orders are those among these.
 func AcyclicOrder(h *History) []Violation { return newIndex(h).acyclicOrder() }
 
-// AtomicGlobalOrder: among the messages that ask for it and those that go to one group only, the union
-// of the delivery orders with "m' was multicast after m was delivered at some destination"
-// has no cycle (T 5.2.2, package multicast). After means strictly later: events at the same time are not
-// ordered by it.
+// AtomicGlobalOrder checks the atomic global order of package multicast (thesis section 5.2.2). It considers
+// the messages that demand this order, and those that go to one group only. Between these messages there are
+// two relations: the delivery orders, and "m' was multicast strictly later than m was delivered at some
+// destination". The union of the relations has no cycle.
 func AtomicGlobalOrder(h *History) []Violation { return newIndex(h).atomicGlobalOrder() }
 
 func (x *index) acyclicOrder() []Violation {

@@ -75,8 +75,8 @@ func (c *variables) loseMemory() {
 	}
 }
 
-// tellAmnesia tells another member that this process has no vote.
-func (q *peer) tellAmnesia(c *delivery) {
+// sendAmnesia informs another member that this process has no vote.
+func (q *peer) sendAmnesia(c *delivery) {
 	if q.group == c.own && q != c.self {
 		q.frame = (&silentPacket{c.promised, true}).append(q.frame)
 	}

@@ -239,7 +239,7 @@ func (c *Core) handle(q *peer, p anyPacket) {
 	if !c.admit(q, p) {
 		return
 	}
-	c.hearLeader(q, p)
+	c.receiveSigns(q, p)
 	switch p := p.(type) {
 	case *startPacket:
 		c.onStart(q, p)

@@ -90,7 +90,7 @@ func (c *Core) onNewEpoch(q *peer, p *newEpochPacket) {
 	c.highest = maxEpoch(c.highest, e)
 	c.learnRoster(c.own, p.roster)
 	if !c.own.elects(q) {
-		q.tellRoster(c.own) // q does not know that it was replaced
+		q.sendRoster(c.own) // q does not know that it was replaced
 		return
 	}
 	if order := e.Compare(c.promised); order < 0 || order == 0 && c.current == e {
@@ -306,10 +306,10 @@ func (c *Core) onAccept(q *peer, e Epoch) {
 	}
 }
 
-// heardActive handles the information that q follows an epoch which a quorum has accepted. This process then
-// needs no further ACCEPT: if it waited for one, it would lose a proposal that overtakes the ACCEPT (line
-// 42).
-func (c *Core) heardActive(q *peer, e Epoch) {
+// receiveActive handles the information that q follows an epoch which a quorum has accepted. This process
+// then needs no further ACCEPT: if it waited for one, it would lose a proposal that overtakes the ACCEPT
+// (line 42).
+func (c *Core) receiveActive(q *peer, e Epoch) {
 	c.highest = maxEpoch(c.highest, e)
 	if q != c.self && e == c.current && e == c.promised && !c.active() {
 		c.activate()
@@ -337,12 +337,12 @@ func (c *Core) activate() {
 	}
 	c.settle()
 	c.stats.Epochs++
-	c.oracle.heard(c.now)
+	c.oracle.noteSign(c.now)
 	for _, q := range c.order {
 		if q.member < 0 {
 			continue
 		}
-		q.tellRoster(c.own)
+		q.sendRoster(c.own)
 		if q.group == c.own || q.group.lastOwn != 0 {
 			q.speak = true
 		}

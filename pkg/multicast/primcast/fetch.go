@@ -84,7 +84,7 @@ func (c *variables) fetchEntries(g *group, out *multicast.Output) {
 func (c *variables) onFetch(q *peer, id multicast.MessageID) {
 	m := c.messages[id]
 	if m == nil && c.done.has(id) {
-		q.tellBehind()
+		q.sendForgotten()
 	}
 	if m != nil && m.logged && m.To(q.group.id) && c.room(q) {
 		prev := uint64(0)

@@ -30,7 +30,7 @@ func (c *system) flush(out *multicast.Output) {
 		if len(q.frame) == 0 {
 			continue
 		}
-		c.tellCovered(q)
+		c.sendCovered(q)
 		n := c.fitting(q.frame)
 		if n > max(c.config.MaxFrame, maxPacket) {
 			invariant.Broken("a frame of %d bytes for process %d: more than %d, and than one packet", n, q.id, c.config.MaxFrame)

@@ -165,7 +165,7 @@ func (c *Core) onFetchLog(q *peer, p *fetchLogPacket) {
 // stream sends q the entries of T after from that concern q: at least one, and more while there is room in
 // the frame. q requests the rest.
 func (c *variables) stream(q *peer, from uint64) {
-	q.tellBehind()
+	q.sendForgotten()
 	prev := from
 	for m := range c.t.after(from) {
 		if !m.To(q.group.id) {
@@ -197,7 +197,7 @@ func (c *Core) onAck(q *peer, p *ackPacket) {
 		return
 	}
 	if g == c.own {
-		c.heardActive(q, p.epoch)
+		c.receiveActive(q, p.epoch)
 	}
 	q.acked, q.length, q.last = p.epoch, p.length, p.last
 	q.fetching = q.fetching && q.requestStep == c.checked.steps // false, unless the request was made in this step
@@ -208,7 +208,7 @@ func (c *Core) onAck(q *peer, p *ackPacket) {
 		c.expectEntries(q)
 	}
 	c.raiseClock(q, epochClock{epoch: p.epoch, ts: p.ts, last: p.last})
-	c.hearFront(q, p)
+	c.receiveFront(q, p)
 	c.dismiss()
 	c.decideUpTo(g)
 }

@@ -129,7 +129,7 @@ func (c *delivery) acknowledge(out *multicast.Output) {
 		c.log.clock(c.clock)
 		q.clockSent, q.lengthSent = c.clock, c.t.last()
 		if c.isAmnesiac() {
-			q.tellAmnesia(c)
+			q.sendAmnesia(c)
 			continue
 		}
 		if c.active() {

@@ -136,12 +136,12 @@ func (c *system) admit(q *peer, p anyPacket) bool {
 func (c *system) inform(q *peer, g *group) {
 	if step := c.checked.steps + 1; q.informed != step {
 		q.informed = step
-		q.tellRoster(g)
+		q.sendRoster(g)
 	}
 }
 
-// tellRoster sends q the members of g, if they differ from the configuration.
-func (q *peer) tellRoster(g *group) {
+// sendRoster sends q the members of g, if they differ from the configuration.
+func (q *peer) sendRoster(g *group) {
 	if g.from() != (Epoch{}) && !g.isChanging() {
 		q.frame = (&rosterPacket{group: g.id, roster: g.roster(), known: g.isKnown()}).append(q.frame)
 	}
@@ -155,7 +155,7 @@ func (c *Core) dismiss() {
 	c.dismissed = c.own.from()
 	for _, q := range c.order {
 		if q.linked && q.group == c.own && !c.own.elects(q) {
-			q.tellRoster(c.own)
+			q.sendRoster(c.own)
 		}
 	}
 }

@@ -40,8 +40,8 @@ func newOracle(suspectAfter time.Duration, seed uint64) oracle {
 	return o
 }
 
-// heard records a sign of life of the primary.
-func (o *oracle) heard(now time.Duration) { o.leaderAt = now }
+// noteSign records a sign of life of the primary.
+func (o *oracle) noteSign(now time.Duration) { o.leaderAt = now }
 
 // progressed records that the change to another epoch has begun or moved on.
 func (o *oracle) progressed(now time.Duration) { o.changeAt = now }
@@ -237,7 +237,7 @@ func (c *Core) onSilent(q *peer, p *silentPacket) {
 	c.highest = maxEpoch(c.highest, e)
 	q.silent, q.forgone, q.amnesiac = max(c.now, 1), e, p.amnesiac
 	if e.Compare(c.promised) < 0 { // q has not received the present epoch
-		q.tellRoster(c.own)
+		q.sendRoster(c.own)
 		if c.promised.Leader == c.self.id {
 			q.frame = (&newEpochPacket{epoch: c.promised, roster: c.own.roster()}).append(q.frame)
 		}
@@ -259,8 +259,8 @@ func (c *Core) bringBack(out *multicast.Output) {
 	}
 }
 
-// hearLeader records signs of life of the primary, and members that follow an active epoch again.
-func (c *Core) hearLeader(q *peer, p anyPacket) {
+// receiveSigns records signs of life of the primary, and members that follow an active epoch again.
+func (c *Core) receiveSigns(q *peer, p anyPacket) {
 	if q.group != c.own || q == c.self {
 		return
 	}
@@ -276,6 +276,6 @@ func (c *Core) hearLeader(q *peer, p anyPacket) {
 		return
 	}
 	if q.id == c.current.Leader && epoch == c.current {
-		c.oracle.heard(c.now)
+		c.oracle.noteSign(c.now)
 	}
 }

@@ -21,9 +21,9 @@ func (f *front) passed(at multicast.Position) bool {
 	return f.ts >= at.Final && (f.position == multicast.Position{} || f.position.Compare(at) > 0)
 }
 
-// hearFront takes the front of a member. The primary sends its front without a request. The others send
+// receiveFront takes the front of a member. The primary sends its front without a request. The others send
 // theirs on request, so that no process waits for a primary that has crashed.
-func (c *system) hearFront(q *peer, p *ackPacket) {
+func (c *system) receiveFront(q *peer, p *ackPacket) {
 	f := &q.group.front
 	if q.group == c.own || !p.hasFront || p.epoch != q.group.epoch || p.front.ts < f.ts {
 		return

@@ -145,7 +145,7 @@ func (c *system) allExist(dest []multicast.GroupID) bool {
 }
 
 func (q *peer) sendStart(m *multicast.Message, prev uint64) {
-	q.sayEarly((&startPacket{message: *m, prev: prev}).append(grow(q.frame, m)))
+	q.replaceEarly((&startPacket{message: *m, prev: prev}).append(grow(q.frame, m)))
 }
 
 // onHave handles HAVE: q, a process of another group, has m.

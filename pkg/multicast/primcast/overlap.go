@@ -85,15 +85,15 @@ func (c *variables) beginOverlap() {
 // sendProposal sends an own proposal, early if O2 and O3 permit it.
 func (c *variables) sendProposal(q *peer, p *entryPacket) {
 	if c.overlap.open && q.group == c.own {
-		q.sayEarly(p.append(q.frame))
+		q.replaceEarly(p.append(q.frame))
 		return
 	}
 	q.frame = p.append(q.frame)
 }
 
-// sayEarly replaces the frame of q by frame, which has one more packet. The packet depends on no record, and
-// leaves early if all packets before it do (O4).
-func (q *peer) sayEarly(frame []byte) {
+// replaceEarly replaces the frame of q by frame, which has one more packet. The packet depends on no
+// record, and leaves early if all packets before it do (O4).
+func (q *peer) replaceEarly(frame []byte) {
 	if q.early == len(q.frame) {
 		q.early = len(frame)
 	}

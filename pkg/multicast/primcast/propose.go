@@ -124,7 +124,7 @@ func (c *Core) ownEntry(q *peer, p *entryPacket) {
 	if p.epoch != c.current || p.index <= c.known() {
 		return // it may be from the T with which the epoch begins, and then it does not prove that the epoch is active
 	}
-	c.heardActive(q, p.epoch)
+	c.receiveActive(q, p.epoch)
 	if c.state != Follower { // line 42
 		return
 	}

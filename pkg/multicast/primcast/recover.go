@@ -309,14 +309,14 @@ func (c *variables) seekLinks() {
 // coverage follows (flush).
 func (c *delivery) startLink(q *peer) {
 	if q.group == nil {
-		q.tellRoster(c.own) // q may have been a member before this process began
+		q.sendRoster(c.own) // q may have been a member before this process began
 		return
 	}
 	q.frame, q.coverageSent, q.clockSent, q.lengthSent, q.fetching, q.resume = q.frame[:0], nil, 0, 0, false, 0
 	q.early = 0
 	q.coverageNew = true
 	if !q.group.elects(q) { // q has left, or has not joined yet
-		q.tellRoster(q.group)
+		q.sendRoster(q.group)
 		return
 	}
 	c.resend(q, 1)
@@ -327,7 +327,7 @@ func (c *delivery) startLink(q *peer) {
 			q.frame = (&havePacket{m.ID}).append(q.frame)
 		}
 	}
-	q.tellRoster(c.own)
+	q.sendRoster(c.own)
 	if q.group == c.own && q != c.self && c.hasResigned() {
 		q.frame = (&pingPacket{}).append(q.frame) // the answer shows whether q follows this process
 	}

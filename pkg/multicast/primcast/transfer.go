@@ -34,9 +34,9 @@ func (c *delivery) leaveBehind() {
 	}
 }
 
-// tellBehind informs q of the positions up to which this process has forgotten messages to its group that q
-// does not cover.
-func (q *peer) tellBehind() {
+// sendForgotten informs q of the positions up to which this process has forgotten messages to its group
+// that q does not cover.
+func (q *peer) sendForgotten() {
 	for _, at := range q.group.forgotten {
 		if q.covered.Of(at.Class).Compare(at.Position) < 0 {
 			q.frame = (&behindPacket{at}).append(q.frame)

@@ -71,8 +71,8 @@ func (c *delivery) covers(q *peer, at multicast.ClassPosition) {
 	}
 }
 
-// tellCovered appends to the frame of q the own coverage of the messages that concern q.
-func (c *system) tellCovered(q *peer) {
+// sendCovered appends to the frame of q the own coverage of the messages that concern q.
+func (c *system) sendCovered(q *peer) {
 	if !q.coverageNew || q.group == nil {
 		return
 	}

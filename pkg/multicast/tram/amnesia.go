@@ -17,7 +17,7 @@ import (
 //	L2  A process that has lost its memory in a life grants only timestamps that a candidate chose after it
 //	    knew of the loss (note.askFor). Requests for lower timestamps are from before the loss.
 //	L3  The process remembers again when it holds the log up to the point where the log ended at the begin
-//	    of the term of such a timestamp (the third word of tell).
+//	    of the term of such a timestamp (the third word of writeHeader).
 //	L4  Each note within a group names the latest losses that its sender knows. A grant of a process counts
 //	    for a candidate only if the candidate knows of no later loss of that process (granted).
 //	L5  If the logs of all members were read, the most advanced one counts, as if all members remembered.
@@ -69,7 +69,7 @@ func (c *Core) isLost(m *member) bool {
 	if m.id == c.cfg.Self {
 		return c.lost
 	}
-	return c.peers[m.id].heard.lost
+	return c.peers[m.id].received.lost
 }
 
 // store records the entries that the leader has written into the log of this process. In mode sync the note

@@ -9,10 +9,10 @@ import (
 func (c *Core) grant() {
 	for _, m := range c.members {
 		p := c.peers[m.id]
-		ask := p.heard.ask
+		ask := p.received.ask
 		if m.id == c.cfg.Self {
-			ask = m.asked
-		} else if p.heard.askFor != c.lossOf(c.cfg.Self) {
+			ask = m.requested
+		} else if p.received.askFor != c.lossOf(c.cfg.Self) {
 			continue // chosen before the candidate knew that this process lost its memory (L2)
 		} else if p.life < c.lossOf(m.id) {
 			continue // from an earlier life: another node has the seat (L6)
@@ -37,7 +37,7 @@ func (c *Core) grant() {
 // candidate has not. Without them the candidate could not lead, and must not take the right of a working
 // leader.
 func (c *durable) canRead(m *member) bool {
-	applied := c.peers[m.id].heard.applied
+	applied := c.peers[m.id].received.applied
 	if m.id == c.cfg.Self || applied >= c.ledger.applied {
 		return true
 	}
@@ -60,7 +60,7 @@ const maxRound = 1<<24 - 1
 func (c *Core) stand() {
 	highest := max(c.promised, c.ts, timestamp(1, 0)) // all members follow the first timestamp from the start
 	for _, m := range c.members {
-		n := &c.peers[m.id].heard
+		n := &c.peers[m.id].received
 		highest = max(highest, n.promised, n.ask)
 	}
 	if round(highest) >= maxRound {
@@ -89,9 +89,9 @@ func (c *Core) campaign() {
 		if c.role == follower {
 			return // a member with a higher timestamp was faster
 		}
-		if m.asked != c.ts && c.ts != timestamp(1, 0) {
+		if m.requested != c.ts && c.ts != timestamp(1, 0) {
 			if m.lane.Settled() {
-				m.asked = c.ts
+				m.requested = c.ts
 				c.grant() // the own grant needs no note
 			}
 			continue
@@ -135,7 +135,7 @@ func (c *Core) catchUp() {
 	need := l.applied
 	for _, m := range c.members {
 		if _, ok := c.granted(m); ok {
-			need = max(need, c.peers[m.id].heard.applied)
+			need = max(need, c.peers[m.id].received.applied)
 		}
 	}
 	for {
@@ -194,7 +194,7 @@ func (c *Core) follow() {
 	commit, trim := le.Uint64(words[:]), le.Uint64(words[8:])
 	l := &c.ledger
 	if trim > l.applied && c.promised != 0 {
-		c.behind = max(c.behind, trim)
+		c.needsState = max(c.needsState, trim)
 	}
 	for l.applied < commit && len(l.entries) < c.cfg.Keep {
 		n := l.applied + 1
@@ -239,7 +239,7 @@ func (c *Core) watch() {
 // outbid reports whether a member has granted a timestamp above that of this process' attempt.
 func (c *Core) outbid() bool {
 	for _, m := range c.members {
-		if c.peers[m.id].heard.promised > c.ts {
+		if c.peers[m.id].received.promised > c.ts {
 			return true
 		}
 	}
@@ -252,7 +252,7 @@ func (c *Core) outbid() bool {
 func (c *Core) watchGrants() {
 	refused := 0
 	for _, m := range c.members {
-		if c.peers[m.id].heard.promised > c.ts || m.loss != c.lossOf(m.id) {
+		if c.peers[m.id].received.promised > c.ts || m.loss != c.lossOf(m.id) {
 			refused++
 		}
 	}
@@ -278,7 +278,7 @@ func (c *Core) watchGrants() {
 func (c *Core) waits() bool {
 	l := &c.ledger
 	switch {
-	case c.behind > l.applied:
+	case c.needsState > l.applied:
 		return false // this process cannot lead
 	case c.lost:
 		return true
@@ -303,7 +303,7 @@ func (c *Core) waits() bool {
 // cannot lead.
 func (c *Core) uneven() bool {
 	for _, m := range c.members {
-		n := &c.peers[m.id].heard
+		n := &c.peers[m.id].received
 		if m.id != c.cfg.Self && (n.applied > c.ledger.applied || n.ask > c.promised && !c.canRead(m)) {
 			return true
 		}

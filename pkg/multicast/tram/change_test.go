@@ -23,7 +23,7 @@ func standing(t *testing.T, images int) *Core {
 	c.stand()
 	c.promised = c.ts
 	for _, m := range c.members[:images] {
-		c.peers[m.id].heard.promised = c.ts
+		c.peers[m.id].received.promised = c.ts
 		m.image = make([]byte, headerSize+c.cfg.Slots*c.cfg.SlotSize)
 	}
 	return c
@@ -68,7 +68,7 @@ func TestCatchUpCuts(t *testing.T) {
 func TestCatchUpNeedsWhatIsApplied(t *testing.T) {
 	c := standing(t, 2)
 	written(c.members[0].image, c, 1, timestamp(2, 1), from(30, 1, 5))
-	c.peers[c.members[1].id].heard.applied = 2
+	c.peers[c.members[1].id].received.applied = 2
 	c.catchUp()
 	require.False(t, c.Leads())
 	require.Zero(t, c.ledger.last(), "a follower keeps applied entries only")
@@ -87,7 +87,7 @@ func TestCommitWord(t *testing.T) {
 	c.begin(c.now, &Output{})
 	m := c.members[1]
 	m.posted = 3
-	c.tell(m)
+	c.writeHeader(m)
 	require.Len(t, c.out.Ops, 1)
 	require.Equal(t, uint64(3), le.Uint64(c.out.Ops[0].Data))
 }
@@ -102,18 +102,18 @@ func TestAskWaits(t *testing.T) {
 	write := c.out.Ops[0]
 	c.stand()
 	c.campaign()
-	require.Zero(t, m.asked)
-	require.Equal(t, c.ts, c.members[2].asked)
+	require.Zero(t, m.requested)
+	require.Equal(t, c.ts, c.members[2].requested)
 	completion := fabric.Completion{Token: write.Token, Peer: write.Peer, Region: write.Region, Status: fabric.Lost}
 	c.lanes.Complete([]fabric.Completion{completion})
 	c.campaign()
-	require.Zero(t, m.asked, "it may still land")
+	require.Zero(t, m.requested, "it may still land")
 	c.begin(c.now+c.cfg.RetryAfter, &Output{})
 	c.campaign()
-	require.Zero(t, m.asked)
+	require.Zero(t, m.requested)
 	reset := c.out.Ops[0]
 	require.Equal(t, fabric.Reset, reset.Kind)
 	c.lanes.Complete([]fabric.Completion{{Token: reset.Token, Kind: fabric.Reset, Peer: reset.Peer, Region: reset.Region}})
 	c.campaign()
-	require.Equal(t, c.ts, m.asked)
+	require.Equal(t, c.ts, m.requested)
 }

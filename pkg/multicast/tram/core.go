@@ -104,7 +104,7 @@ type durable struct {
 	covered    uint64 // the state machine needs no entry up to here
 	skip       uint64 // entries up to here are not delivered, because the state machine has them
 	delivered  multicast.Position
-	behind     uint64 // entries up to here must come with the state of another member
+	needsState uint64 // entries up to here must come with the state of another member
 	mute       bool   // nothing is delivered, because deliveries are missing
 	retired    bool
 }
@@ -217,7 +217,7 @@ func (c *durable) Amnesiac() bool { return c.lost }
 // has not reached, because the log does not have the deliveries up to it any more. If lacks is true, the
 // process must not continue with this state machine.
 func (c *durable) Lacks() (at multicast.Position, lacks bool) {
-	return multicast.Position{Final: multicast.Timestamp(c.ledger.gone)}, c.skip < c.ledger.gone
+	return multicast.Position{Final: multicast.Timestamp(c.ledger.lastNeeded)}, c.skip < c.ledger.lastNeeded
 }
 
 // Life returns the number of this life. With Config.Successive it is final after the replay.
@@ -292,7 +292,7 @@ func (c *Core) Step(in *Input, out *Output) {
 	for _, s := range in.Seats {
 		c.seat(s)
 	}
-	c.hear()
+	c.readNotes()
 	c.grant()
 	if in.Lead && c.role != leader {
 		c.stand()
@@ -309,11 +309,11 @@ func (c *Core) Step(in *Input, out *Output) {
 		}
 	}
 	c.watch()
-	c.say()
+	c.writeNotes()
 	c.flushLog()
 	out.Sealed = c.ledger.state.sealed
-	if c.behind > c.ledger.applied || c.mute {
-		out.Behind = multicast.UpTo(multicast.Position{Final: multicast.Timestamp(c.behind)})
+	if c.needsState > c.ledger.applied || c.mute {
+		out.Behind = multicast.UpTo(multicast.Position{Final: multicast.Timestamp(c.needsState)})
 	}
 	for _, r := range out.Rights {
 		if r.Revoke {

@@ -85,7 +85,7 @@ func appendVote(b []byte, n uint64, v *vote) []byte {
 // appendLedger encodes the applied part of the log, and the entries that child groups have not ordered.
 func (c *Core) appendLedger(b []byte) []byte {
 	l := &c.ledger
-	b = le.AppendUint64(le.AppendUint64(b, l.base), l.gone)
+	b = le.AppendUint64(le.AppendUint64(b, l.base), l.lastNeeded)
 	b = append(le.AppendUint64(b, l.first.parent), 0)
 	if l.first.sealed {
 		b[len(b)-1] = 1
@@ -214,7 +214,7 @@ func (c *durable) replayVote(r *reader) error {
 // replayLedger decodes the output of appendLedger. The first step applies its entries.
 func (c *Core) replayLedger(r *reader) error {
 	l := &c.ledger
-	l.base, l.gone, l.first, c.votes = r.uint64(), r.uint64(), newPositions(), map[uint64]*vote{}
+	l.base, l.lastNeeded, l.first, c.votes = r.uint64(), r.uint64(), newPositions(), map[uint64]*vote{}
 	l.first.parent, l.first.sealed = r.uint64(), r.take(1)[0] != 0
 	for _, p := range c.ids {
 		l.first.clients[p] = r.uint64()
@@ -285,8 +285,8 @@ func (c *Core) recall() {
 func (c *Core) restore() {
 	c.recall()
 	l := &c.ledger
-	if c.skip < l.gone {
-		c.behind = l.base // the log does not hold the deliveries that the state machine lacks
+	if c.skip < l.lastNeeded {
+		c.needsState = l.base // the log does not hold the deliveries that the state machine lacks
 		c.mute = true
 	}
 	for n := max(l.base, l.applied-min(l.applied, uint64(c.cfg.Slots))) + 1; n <= l.applied; n++ {

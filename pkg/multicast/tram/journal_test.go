@@ -96,11 +96,11 @@ func TestDecidedIsStored(t *testing.T) {
 	}
 	c.decide()
 	require.Zero(t, c.decided)
-	c.peers[41].heard.stored, c.peers[42].heard.stored = 1, 1
-	c.peers[42].heard.lost = true
+	c.peers[41].received.stored, c.peers[42].received.stored = 1, 1
+	c.peers[42].received.lost = true
 	c.decide()
 	require.Zero(t, c.decided, "a lost process has no vote")
-	c.peers[40].heard.stored = 1
+	c.peers[40].received.stored = 1
 	c.decide()
 	require.Equal(t, uint64(1), c.decided)
 }
@@ -138,7 +138,7 @@ func TestVoidGrant(t *testing.T) {
 	c.members[2].image = nil
 	require.True(t, c.mayLead())
 	c.memory[regionOf(noteRegion, 42)].Store(0, (&note{losses: [maxMembers]uint32{0, 1}}).encode())
-	c.hear()
+	c.readNotes()
 	require.False(t, c.mayLead(), "one member of two has forgotten what it has granted")
 }
 
@@ -188,7 +188,7 @@ func TestAdopt(t *testing.T) {
 	step(again, Input{})
 	require.Equal(t, uint64(2), again.ledger.applied)
 	require.Equal(t, uint64(3), again.stored)
-	other.behind = 3
+	other.needsState = 3
 	_, _, err = other.Adopt(state)
 	require.ErrorContains(t, err, "ask another member")
 }

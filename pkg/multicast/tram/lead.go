@@ -13,16 +13,16 @@ import (
 type member struct {
 	id   multicast.ProcessID
 	lane *lane.Lane
-	// asked is the timestamp that the member was asked to grant (note.ask).
-	asked uint32
+	// requested is the timestamp that the member was last requested to grant (note.ask).
+	requested uint32
 	// The other fields are valid for the timestamp term.
 	term         uint32
 	loss         uint32 // its latest loss when the term began
 	reading      bool
 	image        []byte // its log, read after it had granted term
 	posted, done uint64 // entries up to these numbers were posted, were written
-	told         bool
-	commit, trim uint64 // words that were written (tell)
+	informed     bool   // writeHeader was called in the term
+	commit, trim uint64 // words that were written (writeHeader)
 }
 
 func (c *site) newMember(p multicast.ProcessID) *member {
@@ -55,13 +55,13 @@ func (m *member) Landed(f lane.Flight, d *fabric.Completion) {
 
 func (m *member) Failed(f lane.Flight) {
 	if f.Term == m.term {
-		m.reading, m.posted, m.told, m.commit, m.trim = false, m.done, false, 0, 0
+		m.reading, m.posted, m.informed, m.commit, m.trim = false, m.done, false, 0, 0
 	}
 }
 
 // begin starts a term: nothing is known of the entries that the member holds.
 func (m *member) begin(ts, loss uint32) {
-	*m = member{id: m.id, lane: m.lane, asked: m.asked, term: ts, loss: loss}
+	*m = member{id: m.id, lane: m.lane, requested: m.requested, term: ts, loss: loss}
 }
 
 // granted reports whether a member lets this process write its log, and how many entries it has applied at
@@ -70,7 +70,7 @@ func (c *Core) granted(m *member) (applied uint64, ok bool) {
 	if m.id == c.cfg.Self {
 		return c.ledger.applied, c.promised == c.ts
 	}
-	n := &c.peers[m.id].heard
+	n := &c.peers[m.id].received
 	switch {
 	case m.loss != c.lossOf(m.id):
 		return n.applied, false // it has lost its memory since, so the grant is void (L4)
@@ -108,7 +108,7 @@ func (c *Core) rule() {
 	}
 	c.forget()
 	for _, m := range c.members {
-		c.tell(m)
+		c.writeHeader(m)
 	}
 }
 
@@ -238,19 +238,20 @@ func (c *Core) decide() {
 // disk count, as the member reports them, because a loss of power takes its memory.
 func (c *Core) held(m *member) uint64 {
 	if c.cfg.Sync {
-		return min(c.peers[m.id].heard.stored, c.ledger.last())
+		return min(c.peers[m.id].received.stored, c.ledger.last())
 	}
 	return m.done
 }
 
-// tell writes three words of a member. The first is the commit word: the log is decided up to there. It
-// covers only entries that were posted to the member before, so the entries are visible when the word is. The
-// second is the number up to which no member needs the log any more. The third is the end of the log when
-// this leader began, plus 1: a member that has lost its memory remembers again if it holds that much (L3).
-func (c *Core) tell(m *member) {
+// writeHeader writes the three words of the header of a member's log. The first is the commit word: the log
+// is decided up to there. It covers only entries that were posted to the member before, so the entries are
+// visible when the word is. The second is the number up to which no member needs the log any more. The
+// third is the end of the log when this leader began, plus 1: a member that has lost its memory remembers
+// again if it holds that much (L3).
+func (c *Core) writeHeader(m *member) {
 	applied, ok := c.granted(m)
 	behind := applied < c.ledger.base
-	teach := c.isLost(m) && !m.told
+	teach := c.isLost(m) && !m.informed
 	if !ok || m.posted == 0 && !teach && !behind {
 		return
 	}
@@ -259,7 +260,7 @@ func (c *Core) tell(m *member) {
 	if !news && !teach || !m.lane.Ready() {
 		return
 	}
-	m.told, m.commit, m.trim = true, max(commit, m.commit), trim
+	m.informed, m.commit, m.trim = true, max(commit, m.commit), trim
 	words := le.AppendUint64(le.AppendUint64(le.AppendUint64(nil, m.commit), trim), c.start+1)
 	m.lane.Post(fabric.Op{Data: words, Notify: true}, commitMark, m.term)
 }
@@ -270,7 +271,7 @@ func (c *Core) forget() {
 	least := l.applied
 	for _, m := range c.members {
 		if m.id != c.cfg.Self {
-			least = min(least, c.peers[m.id].heard.covered)
+			least = min(least, c.peers[m.id].received.covered)
 		}
 	}
 	if waiting := uint64(c.cfg.Keep - c.cfg.Slots); l.applied > waiting {

@@ -83,15 +83,15 @@ func (c *site) acceptable(from multicast.ProcessID, m *multicast.Message) bool {
 // ledger is the group's log as this process keeps it: the applied entries that members may lack and, at a
 // leader, the ordered entries after them.
 type ledger struct {
-	base    uint64     // entries up to here are dropped
-	first   *positions // positions of the dropped prefix
-	gone    uint64     // the last delivery in the dropped prefix that the state machine needs
-	most    uint64     // the state machine durably has the deliveries that it needs up to here; gone is never above
-	own     multicast.GroupID
-	entries []*entry
-	applied uint64
-	state   *positions // positions of the applied prefix
-	tail    *positions // at a leader: positions with all entries
+	base       uint64     // entries up to here are dropped
+	first      *positions // positions of the dropped prefix
+	lastNeeded uint64     // the last delivery in the dropped prefix that the state machine needs
+	most       uint64     // the state machine durably has the deliveries that it needs up to here; lastNeeded is never above
+	own        multicast.GroupID
+	entries    []*entry
+	applied    uint64
+	state      *positions // positions of the applied prefix
+	tail       *positions // at a leader: positions with all entries
 }
 
 // last returns the number of the last entry.
@@ -119,10 +119,10 @@ func (l *ledger) trim(to uint64) {
 	if to = min(to, l.applied); to > l.base {
 		for i, e := range l.entries[:to-l.base] {
 			if l.first.add(e); e.message.To(l.own) {
-				l.gone = l.base + uint64(i) + 1
+				l.lastNeeded = l.base + uint64(i) + 1
 			}
 		}
-		l.gone = min(l.gone, l.most)
+		l.lastNeeded = min(l.lastNeeded, l.most)
 		l.entries = slices.Delete(l.entries, 0, int(to-l.base))
 		l.base = to
 	}

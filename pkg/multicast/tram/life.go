@@ -18,7 +18,7 @@ type Seat struct {
 // reborn forgets everything that the memory of a process held, because the process has restarted.
 func (c *Core) reborn(p *peer, life uint32) {
 	c.stats.Reborn++
-	p.life, p.said, p.heard = life, note{}, note{}
+	p.life, p.written, p.received = life, note{}, note{}
 	c.eachLane(p, (*lane.Lane).Break)
 }
 
@@ -104,7 +104,7 @@ func (c *site) rightsOf(p *peer) []fabric.Right {
 // of a restart.
 func (c *Core) concerns(p *peer) bool {
 	at, state := c.tree.of[p.id], c.ledger.state
-	if at == c.group || p.heard != (note{}) || state.clients[p.id] > 0 || state.children[at.ID] > 0 {
+	if at == c.group || p.received != (note{}) || state.clients[p.id] > 0 || state.children[at.ID] > 0 {
 		return true
 	}
 	f := c.clients[at.ID]

@@ -10,16 +10,16 @@ import (
 
 // peer is another process, or this one, as the writer and the reader of notes.
 type peer struct {
-	id    multicast.ProcessID
-	node  fabric.NodeID // the node on which it runs
-	life  uint32        // its present life, as far as this process knows
-	heard note          // its latest note
-	said  note          // the latest note to it that was written
-	lane  *lane.Lane
-	next  note // the note that is being written
-	due   time.Duration
-	late  bool          // some news may wait until due
-	poke  time.Duration // time at which the note is written again; 0: never
+	id       multicast.ProcessID
+	node     fabric.NodeID // the node on which it runs
+	life     uint32        // its present life, as far as this process knows
+	received note          // its latest note
+	written  note          // the latest note to it that was written
+	lane     *lane.Lane
+	next     note // the note that is being written
+	due      time.Duration
+	deferred bool          // some news may wait until due
+	poke     time.Duration // time at which the note is written again; 0: never
 }
 
 func (c *site) newPeer(p multicast.ProcessID) *peer {
@@ -36,24 +36,24 @@ func (c *site) newPeer(p multicast.ProcessID) *peer {
 	return x
 }
 
-func (p *peer) Landed(lane.Flight, *fabric.Completion) { p.said = p.next }
+func (p *peer) Landed(lane.Flight, *fabric.Completion) { p.written = p.next }
 
 func (p *peer) Failed(lane.Flight) {}
 
-// hear reads the notes of all processes. A note that was written in part is read again later.
-func (c *Core) hear() {
+// readNotes reads the notes of all processes. A note that was written in part is read again later.
+func (c *Core) readNotes() {
 	var b [noteSize]byte
 	for _, id := range c.ids {
 		c.memory[regionOf(noteRegion, id)].Load(0, b[:])
 		n, ok := decodeNote(b[:])
 		p := c.peers[id]
-		if !ok || n == p.heard || n.life < p.life || n.life > maxLife {
+		if !ok || n == p.received || n.life < p.life || n.life > maxLife {
 			continue
 		}
 		if n.life > p.life {
 			c.reborn(p, n.life)
 		}
-		p.heard = n
+		p.received = n
 		of := c.tree.of[id]
 		if of == c.group {
 			c.learnLosses(&n)
@@ -71,29 +71,29 @@ func (c *Core) hear() {
 	}
 }
 
-// say writes to every process the news that it needs. News that enables progress is urgent. Credits and
+// writeNotes writes the news to each process that needs it. News that enables progress is urgent. Credits and
 // reports of progress wait until they concern a quarter of a ring, or for NoteEvery.
-func (c *Core) say() {
+func (c *Core) writeNotes() {
 	for _, id := range c.ids {
 		p := c.peers[id]
 		want, urgent := c.wanted(p)
 		c.poke(p)
-		if want == p.said {
-			p.late = false
+		if want == p.written {
+			p.deferred = false
 			continue
 		}
 		if p.lane.Busy() {
 			continue // the completion causes a step
 		}
-		if !urgent && !p.late {
-			p.late, p.due = true, c.now+c.cfg.NoteEvery
+		if !urgent && !p.deferred {
+			p.deferred, p.due = true, c.now+c.cfg.NoteEvery
 		}
 		if !urgent && c.now < p.due {
 			c.lanes.WakeAt(p.due)
 			continue
 		}
 		if p.lane.Ready() {
-			p.next, p.late = want, false
+			p.next, p.deferred = want, false
 			p.lane.Post(fabric.Op{Data: want.encode(), Notify: true}, 0, 0)
 		}
 	}
@@ -101,10 +101,10 @@ func (c *Core) say() {
 
 // wanted returns the note that a peer needs, and whether it is urgent.
 func (c *Core) wanted(p *peer) (n note, urgent bool) {
-	n = p.said
+	n = p.written
 	quarter := uint64(c.cfg.Slots / 4)
 	if m := c.memberOf(p.id); m != nil {
-		n.ask, n.askFor, n.losses, n.lost = m.asked, m.loss, c.losses, c.lost
+		n.ask, n.askFor, n.losses, n.lost = m.requested, m.loss, c.losses, c.lost
 		n.applied, n.covered = c.ledger.applied, c.covered
 		if c.promised != timestamp(1, 0) { // all know the first timestamp
 			n.promised, n.promisedTo = c.promised, c.promisedTo
@@ -112,19 +112,19 @@ func (c *Core) wanted(p *peer) (n note, urgent bool) {
 		if c.cfg.Sync && p.id == c.holder(c.promised) {
 			n.stored = c.stored
 		}
-		urgent = n.ask != p.said.ask || n.promised != p.said.promised || n.stored != p.said.stored || n.losses != p.said.losses ||
-			n.lost != p.said.lost || n.applied >= p.said.applied+quarter || n.covered >= p.said.covered+quarter
+		urgent = n.ask != p.written.ask || n.promised != p.written.promised || n.stored != p.written.stored || n.losses != p.written.losses ||
+			n.lost != p.written.lost || n.applied >= p.written.applied+quarter || n.covered >= p.written.covered+quarter
 	}
 	taken, fromUp := c.ledger.state.clients[p.id], c.ledger.state.parent
 	up := c.group.parent != nil && c.tree.of[p.id] == c.group.parent
-	if c.role == leader || p.heard.wait > 0 && taken >= p.heard.wait {
+	if c.role == leader || p.received.wait > 0 && taken >= p.received.wait {
 		n.taken = max(n.taken, taken)
 	}
-	if c.ledger.state.sealed && (taken > 0 || p.heard.wait > 0) {
+	if c.ledger.state.sealed && (taken > 0 || p.received.wait > 0) {
 		n.sealed, n.taken = true, max(n.taken, taken)
-		urgent = urgent || !p.said.sealed
+		urgent = urgent || !p.written.sealed
 	}
-	if up && (c.role == leader || p.heard.waitUp > 0 && fromUp >= p.heard.waitUp) {
+	if up && (c.role == leader || p.received.waitUp > 0 && fromUp >= p.received.waitUp) {
 		n.fromUp = max(n.fromUp, fromUp)
 	}
 	to := c.tree.of[p.id]
@@ -132,11 +132,11 @@ func (c *Core) wanted(p *peer) (n note, urgent bool) {
 	if to.parent == c.group {
 		n.waitUp = c.overdue(c.child(to.ID), n.waitUp)
 	}
-	if n != p.said || c.concerns(p) {
+	if n != p.written || c.concerns(p) {
 		n.life = c.cfg.Life
-		urgent = urgent || n.life != p.said.life
+		urgent = urgent || n.life != p.written.life
 	}
-	return n, urgent || n.taken >= p.said.taken+quarter || n.fromUp >= p.said.fromUp+quarter
+	return n, urgent || n.taken >= p.written.taken+quarter || n.fromUp >= p.written.fromUp+quarter
 }
 
 // overdue returns the index of the first entry of a flow that the other group should have ordered long ago;
@@ -160,7 +160,7 @@ const pokeEvery = 4
 func (c *Core) poke(p *peer) {
 	at := c.tree.of[p.id]
 	waits := func(f *flow, said uint64) bool { return f != nil && len(f.entries) > 0 && said > 0 }
-	if !waits(c.clients[at.ID], p.said.wait) && !(at.parent == c.group && waits(c.child(at.ID), p.said.waitUp)) {
+	if !waits(c.clients[at.ID], p.written.wait) && !(at.parent == c.group && waits(c.child(at.ID), p.written.waitUp)) {
 		p.poke = 0
 		return
 	}
@@ -168,7 +168,7 @@ func (c *Core) poke(p *peer) {
 	case p.poke == 0:
 		p.poke = c.now + every
 	case p.poke <= c.now && !p.lane.Busy():
-		p.said, p.poke = note{}, c.now+every
+		p.written, p.poke = note{}, c.now+every
 		return
 	}
 	c.lanes.WakeAt(p.poke)

@@ -31,9 +31,9 @@ func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err er
 		return nil, nil, fmt.Errorf("tram: state of %d bytes: %w", len(state), err)
 	}
 	applied := other.ledger.base + uint64(len(other.log.replayed))
-	if applied < max(c.ledger.applied, c.behind) {
+	if applied < max(c.ledger.applied, c.needsState) {
 		return nil, nil, fmt.Errorf("tram: state of %d bytes: it is applied up to %d, this process is at %d and needs %d: ask another member, or later",
-			len(state), applied, c.ledger.applied, c.behind)
+			len(state), applied, c.ledger.applied, c.needsState)
 	}
 	return c.appendOwn(append([]byte{recordCheckpoint}, state...), applied), multicast.UpTo(other.delivered), nil
 }

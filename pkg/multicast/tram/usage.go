@@ -21,7 +21,7 @@ func (c *Core) Usage() Usage {
 	for _, m := range c.members {
 		applied := c.ledger.applied
 		if m.id != c.cfg.Self {
-			applied = min(c.peers[m.id].heard.applied, c.ledger.last())
+			applied = min(c.peers[m.id].received.applied, c.ledger.last())
 		}
 		u.Used = max(u.Used, int(min(uint64(c.cfg.Slots), c.ledger.last()-applied)))
 	}

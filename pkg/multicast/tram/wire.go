@@ -18,7 +18,7 @@ import (
 const (
 	wordSize   = 8
 	bodyHeader = 4 + 8
-	headerSize = 64 // of a log: the words of tell
+	headerSize = 64 // of a log: the words of writeHeader
 	startWord  = 16
 	noteHeader = 96
 	noteSize   = noteHeader + 4*maxMembers
