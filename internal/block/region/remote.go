@@ -58,8 +58,9 @@ func (r *Remote) Put(ctx context.Context, b block.Block) error {
 	return err
 }
 
-// note counts a put unless its reply tells that the copies are on disk. A put that has failed counts, too: the
-// next Sync then asks this region, which may be out of reach, and other regions must have the block on disk.
+// note counts a put unless its reply tells that the copies are on disk. A put that has failed counts, too:
+// the next Sync then asks this region, which may be out of reach, and other regions must have the block on
+// disk.
 func (r *Remote) note(reply []byte, err error) {
 	if err != nil || !isOnDisk(reply) {
 		r.unsynced.Add(1)

@@ -38,8 +38,8 @@
 //
 // After a fatal error of the device (IBV_EVENT_DEVICE_FATAL, IBV_EVENT_CQ_ERR) all operations are lost, and
 // Post returns the error. The owner closes the endpoint, and makes a new one with new memory when the device
-// works again. A port that is down is no such error: operations are lost after Config.Timeout, and a Reset works
-// again when the port is up.
+// works again. A port that is down is no such error: operations are lost after Config.Timeout, and a Reset
+// works again when the port is up.
 //
 // # Setting up
 //
