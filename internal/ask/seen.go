@@ -90,7 +90,8 @@ func (s *Seen) close() {
 	}
 }
 
-// Observe returns s with the commit of a command noted that has this place at the partition.
+// Observe returns s after the client has seen the commit of a command. place is the position of the
+// partition's vote on that command.
 func (s Seen) Observe(place uint64) Seen {
 	s.merge(&Seen{History: s.History, Count: place, Open: []uint64{place}})
 	return s
@@ -109,8 +110,8 @@ func (s Seen) IsZero() bool { return s.Count == 0 && s.LastOpen() == 0 }
 // Histories returns how often the partition has begun a new history.
 func (s Seen) Histories() uint64 { return s.History >> 32 }
 
-// NextHistory returns the history that follows s; entry is a hash of the entry that begins the history, so
-// that copies of a partition begin different ones.
+// NextHistory returns the history that follows the one of s. entry is a hash of the entry that begins the new
+// history. If a partition is restored twice from one backup, this hash makes the two new histories different.
 func (s Seen) NextHistory(entry uint32) uint64 { return (s.Histories()+1)<<32 | uint64(entry) }
 
 // IsAhead reports whether s has seen entries, or a history, that a partition at own does not have.

@@ -98,8 +98,9 @@ func (d *delegations) record(l *logOf, number uint64, op *delegation.Op, r *meta
 	}
 }
 
-// isFull reports whether further changes must wait. The caller holds mu. After an operation that the journal
-// has not, they wait until it is acknowledged: the next process would give them other numbers.
+// isFull reports whether further changes must wait. The caller holds mu. If the journal had no room for an
+// operation, later changes wait until that operation is acknowledged: otherwise a process that restores the
+// log from the journal would give them other numbers.
 func (l *logOf) isFull(j *journal.Journal) bool {
 	return l.log.IsFull() || l.unkept > l.log.Acknowledged() || l.log.Len() > 0 && j.Full()
 }

@@ -144,7 +144,8 @@ type ReplicaStatus struct {
 	Memory    *Memory `json:"memory,omitempty"` // of a partition that TRAM orders
 }
 
-// Memory is the one-sided memory of a replica of a partition that TRAM orders.
+// Memory describes the one-sided memory (package fabric) of a replica, if the protocol TRAM orders its
+// partition (package tram).
 type Memory struct {
 	Fabrics     map[string]string `json:"fabrics"`     // tcp or shm, by server: the connections to the other replicas
 	Slots       int               `json:"slots"`       // of each ring

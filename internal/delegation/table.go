@@ -57,7 +57,7 @@ type log struct {
 	dirty       bool
 }
 
-// Table has the grants of one partition. It has one owner.
+// Table has the grants of one partition. It is not safe for concurrent use.
 type Table struct {
 	keys   meta.Keys
 	dirs   map[posix.Ino]*grant

@@ -66,7 +66,7 @@ func Parse(b []byte) (s Sum, ok bool) {
 // String is the number in hexadecimal.
 func (s Sum) String() string { return hex.EncodeToString(s.Bytes()[:Size-1]) }
 
-// Hasher hashes entries. Its zero value is ready. It has one owner.
+// Hasher hashes entries. Its zero value is ready. It is not safe for concurrent use.
 type Hasher struct{ buffer []byte }
 
 // Entry returns the sum of one key with its value.

@@ -59,7 +59,7 @@ type Query struct {
 	hidden  posix.Ino // the directory for whose return it waits; 0: it waits for something else
 }
 
-// Queries are the queries that wait at a replica. Queries have one owner.
+// Queries are the queries that wait at a replica. Queries are not safe for concurrent use.
 type Queries struct {
 	state        State
 	self         uint16

@@ -79,7 +79,7 @@ type Rights interface {
 // DefaultMaxPending is the default of Config.MaxPending.
 const DefaultMaxPending = 8192
 
-// Replica is one replica of one partition: a turn.Node. It has one owner.
+// Replica is one replica of one partition. It implements turn.Node. It is not safe for concurrent use.
 type Replica struct {
 	cfg      Config
 	keys     Keys
@@ -105,7 +105,8 @@ type Replica struct {
 	now       multicast.Instant
 }
 
-// New returns a replica with its cores and its store, which have the state at the end of the last process.
+// New returns a replica with its cores and its store, which have the state at the end of the last process of
+// this replica.
 // own is the core of the partition's own order, with a single group; between is the core of the order between
 // partitions. They must have been made to deliver everything after Positions(keys).
 func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) (*Replica, error) {

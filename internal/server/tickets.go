@@ -27,7 +27,7 @@ func (t *tickets) Of(client string) replica.ClientTickets {
 	return nil
 }
 
-// tagBytes is the length of a tag in bytes.
+// tagBytes is the length in bytes of one of the two tags of a ticket.
 const tagBytes = len(posix.Ticket{}) / 2
 
 func inodeTag(key cipher.Block, ino posix.Ino) (tag [tagBytes]byte) {

@@ -41,7 +41,7 @@ type session struct {
 	deadline time.Duration // of the lease, on this replica's monotonic clock
 }
 
-// Sessions are the sessions of one partition. Sessions have one owner.
+// Sessions are the sessions of one partition. Sessions are not safe for concurrent use.
 type Sessions struct {
 	keys     meta.Keys
 	lease    time.Duration

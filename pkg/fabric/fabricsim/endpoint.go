@@ -116,7 +116,8 @@ func (e *Endpoint) Close() error {
 	return nil
 }
 
-// stop ends a node. Of each queue, so many of the operations that are under way may still land.
+// stop ends a node. In each queue, up to landing operations that are under way, the oldest ones, may still be
+// executed at the peer.
 func (e *Endpoint) stop(landing int) {
 	for _, q := range e.list {
 		q.abandon(landing)

@@ -341,7 +341,8 @@ func (q *queue) failAll(status fabric.Status) {
 	}
 }
 
-// abandon ends a queue of an initiator that has stopped. The first few of its operations may still land.
+// abandon ends a queue of an initiator that has stopped. Up to landing of its operations, the oldest ones,
+// may still be executed at the peer.
 func (q *queue) abandon(landing int) {
 	last := uint64(math.MaxUint64)
 	if landing < len(q.outstanding) {

@@ -8,8 +8,8 @@ import (
 // ErrCursor means that the peer breaks the rules of a ring.
 var ErrCursor = errors.New("the peer has moved a cursor in shared memory to an impossible place: it is broken")
 
-// Producer is the writing end of a stream of bytes in shared memory. It believes nothing but its own cursor.
-// One goroutine uses it at a time.
+// Producer is the writing end of a stream of bytes in shared memory. It keeps its own cursor in private
+// memory and checks each value of the peer's cursor. One goroutine uses it at a time.
 type Producer struct {
 	data []byte
 	head *atomic.Uint64 // as far as the consumer may read
@@ -29,7 +29,7 @@ func (p *Producer) At() uint64 { return p.at }
 // Released is the number of bytes that the consumer had ever released when Room was last called.
 func (p *Producer) Released() uint64 { return p.free }
 
-// Room is how many bytes fit.
+// Room returns the number of bytes that fit.
 func (p *Producer) Room() (int, error) {
 	tail := p.tail.Load()
 	if tail < p.free || tail > p.at {
@@ -39,7 +39,7 @@ func (p *Producer) Room() (int, error) {
 	return len(p.data) - int(p.at-tail), nil
 }
 
-// Put appends bytes, of which Room has told that they fit. They are visible after Publish.
+// Put appends at most as many bytes as Room has returned. They are visible to the consumer after Publish.
 func (p *Producer) Put(b []byte) {
 	from := int(p.at & uint64(len(p.data)-1))
 	n := copy(p.data[from:], b)
@@ -47,10 +47,11 @@ func (p *Producer) Put(b []byte) {
 	p.at += uint64(len(b))
 }
 
-// Publish makes all bytes visible.
+// Publish makes all appended bytes visible to the consumer.
 func (p *Producer) Publish() { p.head.Store(p.at) }
 
-// Consumer is the reading end. It believes nothing but its own cursor. One goroutine uses it at a time.
+// Consumer is the reading end. It keeps its own cursor in private memory and checks each value of the peer's
+// cursor. One goroutine uses it at a time.
 type Consumer struct {
 	data []byte
 	head *atomic.Uint64
@@ -66,7 +67,7 @@ func NewConsumer(data []byte, head, tail *atomic.Uint64) Consumer {
 // At is the number of bytes that were ever taken.
 func (c *Consumer) At() uint64 { return c.at }
 
-// Available is how many bytes can be taken.
+// Available returns the number of bytes that can be taken.
 func (c *Consumer) Available() (int, error) {
 	n := c.head.Load() - c.at
 	if n > uint64(len(c.data)) {
@@ -75,8 +76,8 @@ func (c *Consumer) Available() (int, error) {
 	return int(n), nil
 }
 
-// Next takes n bytes, of which Available has told that they are there. They are in shared memory: the caller
-// copies them once, and looks at the copy only.
+// Next takes n bytes, at most as many as Available has returned. The slices are in shared memory, which the
+// peer can change: the caller copies them once, and reads only the copy.
 func (c *Consumer) Next(n int) (first, second []byte) {
 	from := int(c.at & uint64(len(c.data)-1))
 	c.at += uint64(n)

@@ -14,11 +14,11 @@ type Acknowledge uint8
 const (
 	// Never: no message may ask for it.
 	Never Acknowledge = iota
-	// Decided: when its final timestamp is known, which is Algorithm 4 as printed. It does not keep
-	// atomic global order, and is here to show this.
+	// Decided: when its final timestamp is known. This is Algorithm 4 as printed. It does not keep atomic
+	// global order, and exists to demonstrate that.
 	Decided
-	// InOrder: when, in addition, all that precede it here and ask are acknowledged by all their
-	// destinations, or go to all of its destinations.
+	// InOrder: when, in addition, each message that precedes it at this process and asks is acknowledged by
+	// all its destinations, or has all destinations of this message.
 	InOrder
 )
 
@@ -35,7 +35,8 @@ type Stats struct {
 	Repeated  uint64 // messages that had come before
 }
 
-// pending is a message that is not delivered: local \ del, or only LOCAL-TS of it has come.
+// pending is a message that is not delivered yet: an element of local \ del, or a message of which only a
+// LOCAL-TS has arrived.
 type pending struct {
 	id    multicast.MessageID
 	start *multicast.Message // nil until START has come
@@ -51,7 +52,7 @@ func (p *pending) position() multicast.Position {
 	return multicast.Position{Final: p.bound, ID: p.id}
 }
 
-// Core is one process. It has one owner.
+// Core is one process. It is not safe for concurrent use.
 type Core struct {
 	self    multicast.ProcessID
 	group   multicast.GroupID
@@ -167,8 +168,8 @@ func (c *Core) onStart(from multicast.ProcessID, m *multicast.Message) {
 	c.decide(p)
 }
 
-// onLocalTS is line 12. LOCAL-TS of a message may overtake its START, and never
-// comes after its delivery, which needs it.
+// onLocalTS is line 12. A LOCAL-TS can arrive before the START of its message. It cannot arrive for the first
+// time after the delivery of the message, because the delivery needs the LOCAL-TS of every destination.
 func (c *Core) onLocalTS(from multicast.ProcessID, s said) {
 	if c.pending[s.id] == nil && s.id.Seq <= c.high[s.id.Sender] {
 		c.stats.Repeated++
@@ -208,8 +209,9 @@ func (c *Core) decide(p *pending) {
 	}
 }
 
-// tryDeliver is lines 20-26: a message is delivered if it is final, ordered before the
-// bound of every other one, and acknowledged if it asks for that.
+// tryDeliver is lines 20-26. It delivers a message if three conditions hold: its timestamp is final; it
+// precedes every other message of local, by bound and then by id; and all its destinations have acknowledged
+// it, if it asks for that.
 func (c *Core) tryDeliver(out *multicast.Output) {
 	slices.SortFunc(c.local, func(a, b *pending) int { return a.position().Compare(b.position()) })
 	if c.when == InOrder {
@@ -227,7 +229,7 @@ func (c *Core) tryDeliver(out *multicast.Output) {
 	c.local = slices.Delete(c.local, 0, n)
 }
 
-// safe is the highest timestamp that nothing will be delivered with any more.
+// safe is the highest timestamp with which no further message can be delivered.
 func (c *Core) safe() multicast.Timestamp {
 	if len(c.local) > 0 {
 		return c.local[0].bound - 1
