@@ -53,7 +53,7 @@ func TestGuessedInodeNumbers(t *testing.T) {
 	_, err := c.Run(t.Context(), "certs", "client", "bound", "--dir", c.Certs(), "--uids", "1000", "--gids", "1000")
 	require.NoError(t, err)
 	west := filepath.Join(c.mountWith(t, c.only(t, "client-mount")), "west")
-	out, err := shell(west, 0, "mkdir -m 777 open private; umask 0; mkdir private/list; head -c 100000 /dev/urandom > private/data; echo name > private/list/name; chmod 777 open; chmod 700 private")
+	out, err := shell(west, 0, "mkdir -m 777 open private; umask 0; mkdir private/list; head -c 100000 /dev/urandom > private/data; echo name > private/list/name; chmod 777 open; chmod 700 private; sync private")
 	require.NoError(t, err, out)
 	private := filepath.Join(west, "private")
 
