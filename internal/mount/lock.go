@@ -34,9 +34,11 @@ func (f *fileSystem) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOu
 // SetLk implements fcntl(F_SETLK), and flock with LOCK_NB or LOCK_UN. It first waits until the locks of files
 // that were just closed on this mount are released.
 func (f *fileSystem) SetLk(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
+	closed := f.locks.flushed(ino(&in.InHeader)) // their locks may end between the first attempt and its answer
 	return f.lock(cancel, in, func(ctx context.Context, r client.LockRequest) error {
 		err := f.client.Lock(ctx, r)
-		if errors.Is(err, posix.EAGAIN) && f.locks.closed(ctx, r.Ino) {
+		if errors.Is(err, posix.EAGAIN) && len(closed) > 0 {
+			awaitReleases(ctx, closed)
 			if err := f.settled(ctx, r.Ino); err != nil {
 				return err
 			}

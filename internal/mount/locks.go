@@ -183,10 +183,10 @@ func (l *locks) flush(ino posix.Ino, file uint64) {
 // the kernel does not wait for the release.
 const closeDelay = 500 * time.Millisecond
 
-// closed waits until the locks of files that were just closed are released, or these files turn out to be
-// open still. It reports whether there were such files.
-func (l *locks) closed(ctx context.Context, ino posix.Ino) (some bool) {
-	for _, t := range l.flushed(ino) {
+// awaitReleases waits until the locks of files that were just closed are released, or these files turn out to
+// be open still.
+func awaitReleases(ctx context.Context, closed []tries) {
+	for _, t := range closed {
 		timer := time.NewTimer(time.Until(t.flushed.Add(closeDelay)))
 		select {
 		case <-t.gone:
@@ -194,9 +194,7 @@ func (l *locks) closed(ctx context.Context, ino posix.Ino) (some bool) {
 		case <-ctx.Done():
 		}
 		timer.Stop()
-		some = true
 	}
-	return some
 }
 
 // flushed returns copies of the tries of owners with a recent close.
