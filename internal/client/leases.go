@@ -115,12 +115,12 @@ func (l *leases) attr(ctx context.Context, ino posix.Ino) (attr posix.Attr, ok b
 	return attr, ok
 }
 
-// listing returns all entries of a directory and the last cookie that it has given, if the cache knows them,
-// and the state that the client has seen.
-func (l *leases) listing(ctx context.Context, dir posix.Ino) (entries []meta.Entry, last uint64, as ask.Seen, ok bool) {
+// listing returns all entries of a directory with fewer than limit entries, and the last cookie that the
+// directory has given, if the cache knows them, and the state that the client has seen.
+func (l *leases) listing(ctx context.Context, dir posix.Ino, limit uint64) (entries []meta.Entry, last uint64, as ask.Seen, ok bool) {
 	l.look(ctx, dir, func(c *lease.Cache, seen ask.Seen) {
 		as = seen
-		entries, last, ok = c.Listing(dir, seen)
+		entries, last, ok = c.Listing(dir, limit, seen)
 	})
 	return entries, last, as, ok
 }

@@ -78,7 +78,7 @@ type DirState struct {
 func (n *Names) ReadDir(ctx context.Context, dir posix.Ino, cookie, limit uint64) (entries []meta.Entry, state DirState, err error) {
 	before := n.router.delegations.changes()
 	if cookie == 0 {
-		if a, ok := n.listing(ctx, dir); ok && uint64(len(a.Entries)) < limit {
+		if a, ok := n.listing(ctx, dir, limit); ok {
 			return a.Entries, DirState{versionOf(a.Partition, a.Seen) + before, a.Number}, nil
 		}
 	}
@@ -95,15 +95,16 @@ func (n *Names) ReadDir(ctx context.Context, dir posix.Ino, cookie, limit uint64
 	return a.Entries, DirState{versionOf(a.Partition, a.AsOf) + before, a.Number}, nil
 }
 
-// listing returns the answer to a query of all entries of a directory, if the cache knows them.
-func (n *Names) listing(ctx context.Context, dir posix.Ino) (a route.Answer, ok bool) {
+// listing returns the answer to a query of all entries of a directory with fewer than limit entries, if the
+// cache knows them.
+func (n *Names) listing(ctx context.Context, dir posix.Ino, limit uint64) (a route.Answer, ok bool) {
 	at, err := n.router.At(dir)
 	if err != nil {
 		return a, false
 	}
 	a.Partition = at
 	freed := freedBy(n.router.delegations)
-	if a.Entries, a.Number, a.Seen, ok = n.leases.listing(ctx, dir); !ok {
+	if a.Entries, a.Number, a.Seen, ok = n.leases.listing(ctx, dir, limit); !ok {
 		return a, false
 	}
 	n.router.delegations.hide(meta.OpReadDir, &a)

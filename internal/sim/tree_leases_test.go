@@ -156,7 +156,7 @@ func (c *treeClient) listCached(dir posix.Ino) ([]meta.Entry, bool) {
 		return nil, false
 	}
 	p := c.at(dir)
-	entries, last, ok := c.leases[p].Listing(dir, c.proofs.Merged().Of(p))
+	entries, last, ok := c.leases[p].Listing(dir, 100, c.proofs.Merged().Of(p))
 	if !ok {
 		return nil, false
 	}

@@ -16,15 +16,16 @@ type listing struct {
 	asOf    uint64
 }
 
-// Listing returns the entries of a directory, if a client that has seen this state of the partition may use
-// them, and the cache knows the attributes of all its inodes in this partition. last is the last cookie that
-// the directory has given. It counts as a use of the directory and of the attributes.
-func (c *Cache) Listing(dir posix.Ino, seen ask.Seen) (entries []meta.Entry, last uint64, ok bool) {
+// Listing returns the entries of a directory with fewer than limit entries, if a client that has seen this
+// state of the partition may use them, and the cache knows the attributes of all its inodes in this
+// partition. last is the last cookie that the directory has given. It counts as a use of the directory and of
+// the attributes.
+func (c *Cache) Listing(dir posix.Ino, limit uint64, seen ask.Seen) (entries []meta.Entry, last uint64, ok bool) {
 	if !c.reaches(seen) {
 		return nil, 0, false
 	}
 	d := c.use(dir, false)
-	if d == nil || d.listing == nil {
+	if d == nil || d.listing == nil || uint64(len(d.listing.entries)) >= limit {
 		return nil, 0, false
 	}
 	entries = slices.Clone(d.listing.entries)

@@ -23,19 +23,21 @@ func TestListing(t *testing.T) {
 	}
 	requireListed := func(place, size uint64) {
 		t.Helper()
-		entries, last, ok := c.Listing(dir, at(place))
+		entries, last, ok := c.Listing(dir, 4, at(place))
 		require.True(t, ok)
 		require.EqualValues(t, 8, last)
 		require.Equal(t, []meta.Entry{{Name: "a", Cookie: 3, Attr: attrOf(5, size)}, away, {Name: "b", Cookie: 5, Attr: attrOf(7, 10)}}, entries)
 	}
 	requireNone := func(place uint64, why string) {
 		t.Helper()
-		_, _, ok := c.Listing(dir, at(place))
+		_, _, ok := c.Listing(dir, 4, at(place))
 		require.False(t, ok, why)
 	}
 	requireNone(10, "it was not listed")
 	list(10)
 	requireListed(10, 10)
+	_, _, ok := c.Listing(dir, 3, at(10))
+	require.False(t, ok, "there may be more")
 	requireNone(11, "the client has seen more")
 	c.Take(toldAttrs(c, 11, changedAttr(11, false, 5)))
 	requireNone(11, "attributes are not known")
