@@ -135,18 +135,20 @@ type floor struct {
 }
 
 // raise raises the vector of a request, and reports whether it changed.
-func (f *floor) raise(s *session.Sessions, q *ask.Request, from *ask.Client, partition uint16, own ask.Seen, now, lease time.Duration) bool {
+func (f *floor) raise(r *Replica, q *ask.Request, from *ask.Client) bool {
 	if from.Bounds() == nil || q.Kind != ask.OpenSession && q.Kind != ask.RenewSession {
 		return false
 	}
-	if lease = cmp.Or(lease, session.DefaultLease); now-f.since >= lease {
-		f.older, f.newer, f.since = f.newer, ask.Seen{History: own.History, Count: own.Count}, now
+	if r.now.Mono-f.since >= cmp.Or(r.cfg.Lease, session.DefaultLease) {
+		own := r.cross.Own()
+		f.older, f.newer, f.since = f.newer, ask.Seen{History: own.History, Count: own.Count}, r.now.Mono
 	}
+	partition := r.cfg.Partition
 	if !f.older.IsAhead(q.Reader(partition)) {
 		return false
 	}
-	if q.Kind == ask.RenewSession && q.Reader(partition).Count < s.Place(q.Session) {
-		q.Held = s.HeldBy(q.Session, from) // it only extends the lease: its inodes do not replace the held ones
+	if q.Kind == ask.RenewSession && q.Reader(partition).Count < r.sessions.Place(q.Session) {
+		q.Held = r.sessions.HeldBy(q.Session, from) // it only extends the lease: its inodes do not replace the held ones
 	}
 	v := make(ask.Vector, partition+1)
 	v[partition] = f.older

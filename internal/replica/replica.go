@@ -280,7 +280,7 @@ func (r *Replica) request(call turn.Call, out *turn.Output) {
 		out.Replies = append(out.Replies, r.replyTo(&q, call.Token, ask.Answered, failed.Append(nil)))
 		return
 	}
-	raised := r.progress.floor.raise(r.sessions, &q, call.From, r.cfg.Partition, r.cross.Own(), r.now.Mono, r.cfg.Lease)
+	raised := r.progress.floor.raise(r, &q, call.From)
 	if (raised || len(q.Proofs) > 0 || q.Ticketed || len(q.Held) > 0) && q.Kind != ask.Query {
 		call.Data = q.Trusted().Append(make([]byte, 0, len(call.Data)))
 	}
