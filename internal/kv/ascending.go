@@ -25,7 +25,7 @@ func (l *level) ascending() (get func(key []byte) ([]byte, error), end func() er
 	return a.get, a.end
 }
 
-// get returns the value of a key, nil if it is absent.
+// get returns the value of a key, nil if it is absent. A key has at least one byte, its kind.
 func (a *ascending) get(key []byte) ([]byte, error) {
 	if value, ok := a.level.cache.get(key); ok {
 		return value, nil

@@ -22,7 +22,6 @@ const MaxFileLocks = 4096
 // there. They end with the session, or with the inode. A lock that conflicts with another owner's is refused;
 // waiting is the task of the client. A lock is stored under two keys, to be found by inode and by session.
 // Both begin with 0x10, and numbers have 8 bytes:
-// with 0x10, and numbers have 8 bytes:
 //
 //	0 ino kind session owner start   end, exclusive, pid
 //	1 session ino kind owner start   nothing

@@ -29,7 +29,7 @@ func (s *Server) ask(ctx context.Context, h *hosted, client *ask.Client, request
 		return h.driver.Handle(ctx, client, request)
 	}
 	if client.Bounds() != nil {
-		h.isUsedByBounded()
+		h.noteBoundedUse()
 	}
 	began, kind := time.Now(), ask.Kind(request[0])
 	done, err := s.admission.admit(ctx, h.partition, client, request)

@@ -133,8 +133,8 @@ func (h *hosted) loadOf(ctx context.Context, other multicast.ProcessID) (pressur
 	return decodePressure(answer)
 }
 
-// isUsedByBounded notes that a bounded client uses the replica.
-func (h *hosted) isUsedByBounded() {
+// noteBoundedUse notes that a bounded client uses the replica.
+func (h *hosted) noteBoundedUse() {
 	select {
 	case h.bounded <- struct{}{}:
 	default:

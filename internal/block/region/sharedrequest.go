@@ -17,20 +17,20 @@ type sharedRequest struct {
 
 // newSharedRequest makes a request with one user.
 func newSharedRequest(request []byte) *sharedRequest {
-	l := &sharedRequest{bytes: request}
-	l.users.Store(1)
-	return l
+	r := &sharedRequest{bytes: request}
+	r.users.Store(1)
+	return r
 }
 
 // retain adds a user.
-func (l *sharedRequest) retain() { l.users.Add(1) }
+func (r *sharedRequest) retain() { r.users.Add(1) }
 
 // release ends the use by one user, whose call had this error.
-func (l *sharedRequest) release(err error) {
+func (r *sharedRequest) release(err error) {
 	if err != nil {
-		l.withheld.Store(true)
+		r.withheld.Store(true)
 	}
-	if l.users.Add(-1) == 0 && !l.withheld.Load() {
-		buffers.Give(l.bytes)
+	if r.users.Add(-1) == 0 && !r.withheld.Load() {
+		buffers.Give(r.bytes)
 	}
 }

@@ -14,14 +14,14 @@ func TestSharedRequest(t *testing.T) {
 	const length = 1 << 20
 	isUsedAgain := func(failed error) bool {
 		for range 100 { // the race detector drops memory at random
-			l := newSharedRequest(buffers.Take(length))
-			l.bytes[0] = 1
-			l.retain()
-			l.release(failed)
+			r := newSharedRequest(buffers.Take(length))
+			r.bytes[0] = 1
+			r.retain()
+			r.release(failed)
 			early := buffers.Take(length)
-			require.NotSame(t, &l.bytes[0], &early[0], "it has a user")
-			l.release(nil)
-			if next := buffers.Take(length); &l.bytes[0] == &next[0] {
+			require.NotSame(t, &r.bytes[0], &early[0], "it has a user")
+			r.release(nil)
+			if next := buffers.Take(length); &r.bytes[0] == &next[0] {
 				return true
 			}
 		}

@@ -189,7 +189,7 @@ func TestStrangersKey(t *testing.T) {
 }
 
 // TestDeviceFails: after the failure of the device, no operation begins, and those under way are lost. The
-// peers go on, and a new endpoint of the node can be reached.
+// peers go on.
 func TestDeviceFails(t *testing.T) {
 	c := cluster(t)
 	failed := c.Nodes[2].(*endpoint)
