@@ -115,11 +115,11 @@ func TestStreamsContinue(t *testing.T) {
 	require.Eventually(t, func() bool {
 		a, err := c.GetAttr(t.Context(), file.Ino)
 		require.NoError(t, err)
-		return c.Covers(&a, time.Minute)
+		return c.Covers(&a, time.Minute) == client.Covered
 	}, patience, time.Millisecond)
 	old := file
 	old.Size++
-	require.False(t, c.Covers(&old, time.Minute), "these are not the last attributes")
+	require.Equal(t, client.Outdated, c.Covers(&old, time.Minute), "these are not the last attributes")
 	state := c.Suspend()
 	require.Len(t, state.Streams, 1)
 	b, err := json.Marshal(state)
@@ -161,7 +161,7 @@ func TestCatchUpBetweenRequests(t *testing.T) {
 		require.Eventually(t, func() bool {
 			a, err := c.GetAttr(t.Context(), file.Ino)
 			require.NoError(t, err)
-			return c.Covers(&a, time.Hour)
+			return c.Covers(&a, time.Hour) == client.Covered
 		}, patience, time.Millisecond)
 		for i := range 100 {
 			require.NoError(t, other.Lock(t.Context(), exclusive(file.Ino)))

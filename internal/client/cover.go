@@ -57,10 +57,21 @@ func (h *held) awaitMove(ctx context.Context) {
 	h.mu.Lock()
 }
 
-// Covers reports whether the client knows no newer attributes of an inode than of, and will report the next
-// change by another client (OnChange) within milliseconds. It keeps the stream open at least for while. Only
-// the stream of a replica in the client's region is fast enough.
-func (c *Client) Covers(of *posix.Attr, while time.Duration) bool { return c.leases.cover(of, while) }
+// Coverage is what a client knows of changes of an inode's attributes by other clients.
+type Coverage int
+
+const (
+	Uncovered Coverage = iota // the client does not learn of changes at once
+	Outdated                  // the attributes are probably from before a change
+	Covered                   // the client knows no newer attributes, and will report the next change at once
+)
+
+// Covers returns what the client knows of changes of attributes. If it is Covered, the client will report the
+// next change by another client (OnChange) within milliseconds, and keeps the stream open at least for while.
+// Only the stream of a replica in the client's region is fast enough.
+func (c *Client) Covers(of *posix.Attr, while time.Duration) Coverage {
+	return c.leases.cover(of, while)
+}
 
 // ChangedHere reports whether an update of this client has produced these attributes, and the client has
 // reported all earlier changes.
@@ -76,25 +87,28 @@ func (c *Client) ChangedHere(of *posix.Attr) bool {
 	return h.cache.IsOwn(of) && h.cache.HasReached(seen)
 }
 
-func (l *leases) cover(of *posix.Attr, while time.Duration) bool {
+func (l *leases) cover(of *posix.Attr, while time.Duration) Coverage {
 	p, err := l.router.At(of.Ino)
 	if err != nil {
-		return false
+		return Uncovered
 	}
 	h := l.of(p)
 	if h == nil || l.delegations.owns(of.Ino) {
-		return false
+		return Uncovered
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
-	if !h.runs || !h.near || h.isStale(now) || !h.cache.Holds(of) {
-		return false
+	switch {
+	case !h.runs || !h.near || h.isStale(now) || !h.cache.FollowsAttr(of):
+		return Uncovered
+	case !h.cache.Holds(of):
+		return Outdated
 	}
 	if until := now.Add(while); until.After(h.until) {
 		h.until = until
 	}
-	return true
+	return Covered
 }
 
 // StreamState is the position of the client in the stream of changes of a partition.

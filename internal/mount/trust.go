@@ -112,12 +112,13 @@ func (n *notices) attrTime(unique uint64, a *posix.Attr, name client.Name) time.
 	if !known || n.locks.any(a.Ino) { // there are no notices of a locked inode
 		return n.cacheTime
 	}
-	switch of := n.believe(a, name, by); {
-	case of == overtaken:
+	belief := n.believe(a, name, by)
+	switch of := n.client.Covers(a, trustTime+trustSlack); {
+	case belief == overtaken || of == client.Outdated:
 		return 0
-	case of == brief || !n.client.Covers(a, trustTime+trustSlack):
+	case belief == brief || of == client.Uncovered:
 		return n.cacheTime
-	case of == calm:
+	case belief == calm:
 		return 0
 	}
 	return max(trustTime, n.cacheTime)

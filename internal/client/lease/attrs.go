@@ -77,6 +77,12 @@ func (c *Cache) Holds(of *posix.Attr) bool {
 	return c.attached && c.live && e != nil && e.Value.(*attr).Attr == *of
 }
 
+// FollowsAttr reports whether the cache keeps attributes from a replica's answer, unless it knows of a later
+// change.
+func (c *Cache) FollowsAttr(of *posix.Attr) bool {
+	return c.attached && c.live && c.attrs.reported && of.Nlink > 0
+}
+
 // IsOwn reports whether of are the newest attributes of the inode in the cache, and the result of an own
 // update.
 func (c *Cache) IsOwn(of *posix.Attr) bool {

@@ -65,13 +65,15 @@ func (k *Kernel) ForgetAttributes(node uint64) {
 	_ = k.server.conn.notify(noticeInvalidInode, body) // an unknown node has no attributes
 }
 
-// Answered returns the number of requests that were answered so far.
+// Answered returns the number of requests that were answered so far, without those that have no answer.
 func (k *Kernel) Answered() (n uint64) {
 	if k == nil {
 		return 0
 	}
 	for op := range k.server.operations.took {
-		n += k.server.operations.took[op].Count()
+		if op != opForget && op != opBatchForget && op != opInterrupt {
+			n += k.server.operations.took[op].Count()
+		}
 	}
 	return n
 }

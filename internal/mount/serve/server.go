@@ -72,6 +72,9 @@ func (s *server) serve(r *request) {
 // largeAnswers are buffers for answers that do not fit smallAnswer.
 var largeAnswers = sync.Pool{New: func() any { b := make([]byte, maxFixed+MaxRequest); return &b }}
 
+// interruptPause is the time between an interrupt that finds no request and its repetition.
+const interruptPause = time.Millisecond
+
 // smallAnswer is the size in bytes up to which each answer gets a new buffer.
 const smallAnswer = 8 << 10
 
@@ -98,6 +101,9 @@ func (s *server) answer(r *request) bool {
 	s.keeper.Load().answered(r)
 	s.operations.answered(r.op(), time.Since(r.began), statusOf(out[:n]))
 	if n >= outHeaderSize { // otherwise the kernel wants no answer
+		if r.op() == opInterrupt { // of a request that has not begun, or has ended: the kernel repeats it at once
+			time.Sleep(interruptPause)
+		}
 		s.write(r, out[:n])
 	}
 	if s.recorder.On() {
