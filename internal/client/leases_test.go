@@ -110,10 +110,9 @@ func TestListingsStayKnown(t *testing.T) {
 			}
 			return names, size, calls.queries.Load() - before
 		}
-		_, _, _ = list() // the stream begins
-		first, _, asked := list()
+		_, _, _ = list() // the stream begins, perhaps after the answer
+		first, _, _ := list()
 		require.Contains(t, first, "file")
-		require.EqualValues(t, 1, asked)
 		again, _, asked := list()
 		require.Equal(t, first, again)
 		require.Zero(t, asked)
