@@ -102,7 +102,7 @@ func (s *server) answer(r *request) bool {
 	s.operations.answered(r.op(), time.Since(r.began), statusOf(out[:n]))
 	if n >= outHeaderSize { // otherwise the kernel wants no answer
 		if r.op() == opInterrupt { // of a request that has not begun, or has ended: the kernel repeats it at once
-			time.Sleep(interruptPause)
+			<-time.After(interruptPause)
 		}
 		s.write(r, out[:n])
 	}
