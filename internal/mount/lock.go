@@ -34,7 +34,7 @@ func (f *fileSystem) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOu
 // SetLk implements fcntl(F_SETLK), and flock with LOCK_NB or LOCK_UN. It first waits until the locks of files
 // that were just closed on this mount are released.
 func (f *fileSystem) SetLk(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
-	closed := f.locks.flushed(ino(&in.InHeader)) // their locks may end between the first attempt and its answer
+	closed := f.locks.flushed(ino(&in.InHeader), ownerOf(in)) // their locks may end between the first attempt and its answer
 	return f.lock(cancel, in, func(ctx context.Context, r client.LockRequest) error {
 		err := f.client.Lock(ctx, r)
 		if errors.Is(err, posix.EAGAIN) && len(closed) > 0 {
@@ -55,8 +55,7 @@ func (f *fileSystem) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 }
 
 func (f *fileSystem) lock(cancel <-chan struct{}, in *fuse.LkIn, ask func(context.Context, client.LockRequest) error) fuse.Status {
-	r := lockRequest(in)
-	o := lockOwner{file: in.Fh, owner: r.Owner, flock: r.Flock}
+	r, o := lockRequest(in), ownerOf(in)
 	if r.Unlock {
 		ctx, end := f.waits.changing(cancel, &in.InHeader)
 		defer end()
@@ -96,6 +95,12 @@ func (f *fileSystem) unlock(ctx context.Context, r client.LockRequest, o lockOwn
 		f.locks.forget(r.Ino, o, before)
 	}
 	return err
+}
+
+// ownerOf returns the owner of the lock that the kernel requests.
+func ownerOf(in *fuse.LkIn) lockOwner {
+	r := lockRequest(in)
+	return lockOwner{file: in.Fh, owner: r.Owner, flock: r.Flock}
 }
 
 // lastByte is the last byte of a file that a lock can cover.

@@ -269,3 +269,15 @@ func TestUnlockIsNotGivenUp(t *testing.T) {
 		require.Equal(t, client.DefaultTimeout, time.Since(start))
 	})
 }
+
+// An owner does not wait for the release of its own locks after a close, as by a child of a process that holds
+// the lock.
+func TestOwnLocksAreNotAwaited(t *testing.T) {
+	l, own, other := newLocks(), lockOwner{file: 1, owner: 1}, lockOwner{file: 1, owner: 2}
+	for _, o := range []lockOwner{own, other} {
+		l.end(5, o, l.begin(5, o), nil)
+	}
+	l.flush(5, 1)
+	require.Len(t, l.flushed(5, own), 1)
+	require.Len(t, l.flushed(5, lockOwner{}), 2)
+}

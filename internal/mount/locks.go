@@ -79,7 +79,8 @@ func (l *locks) end(ino posix.Ino, o lockOwner, attempt uint64, err error) {
 	defer l.mu.Unlock()
 	t := l.held[ino][o]
 	t.running--
-	doubt := errors.Is(err, posix.ETIMEDOUT) || errors.Is(err, posix.EIO)
+	// After ENOLCK an earlier copy of the update may still be executed.
+	doubt := errors.Is(err, posix.ETIMEDOUT) || errors.Is(err, posix.EIO) || errors.Is(err, posix.ENOLCK)
 	if err != nil && !doubt && t.first == attempt && t.last == attempt {
 		l.remove(ino, o)
 	}
@@ -197,12 +198,12 @@ func awaitReleases(ctx context.Context, closed []tries) {
 	}
 }
 
-// flushed returns copies of the tries of owners with a recent close.
-func (l *locks) flushed(ino posix.Ino) (found []tries) {
+// flushed returns copies of the tries of the other owners with a recent close.
+func (l *locks) flushed(ino posix.Ino, but lockOwner) (found []tries) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, t := range l.held[ino] {
-		if time.Since(t.flushed) < closeDelay {
+	for o, t := range l.held[ino] {
+		if o != but && time.Since(t.flushed) < closeDelay {
 			found = append(found, *t)
 		}
 	}

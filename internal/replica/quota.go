@@ -91,26 +91,42 @@ func (r *Replica) quota(u *update) error {
 	return nil
 }
 
-// countLocksEvery is the time between two counts of the locks of a session that has no room.
-const countLocksEvery = time.Second
+const (
+	// countLocksEvery is the time between two counts of the locks of a session that has little room.
+	countLocksEvery = time.Second
+	// muchRoom is the number of lock updates between two counts that makes the counts cheap.
+	muchRoom = 1 << 10
+)
 
 // lockRoom is the number of lock updates of a session for which there is certainly room. It spares most
 // updates a count of the locks.
 type lockRoom struct {
 	updates int
+	before  int           // the updates at the last count
 	counted time.Duration // on the monotonic clock
 }
 
 // lockRooms are the rooms of the sessions of bound clients, by number.
 type lockRooms map[uint64]lockRoom
 
-// admits reports whether a lock update of a bound client may be proposed.
+// hasTooManyLocks reports whether there is no room for a lock update of a bound client. An update that is
+// executed or under way has its room.
+func hasTooManyLocks(r *Replica, u *update) bool {
+	if u.command.Op != meta.OpLock || u.command.Authority == nil || r.updates.has(u.name()) {
+		return false
+	}
+	return !r.updates.locks.admits(r.machine, &u.command, r.now.Mono) && r.sessions.Admit(u.session(), u.call.From).Execute
+}
+
+// admits reports whether a lock update of a bound client may be proposed. The release of a part of a lock
+// needs room, because it may divide the lock.
 func (l lockRooms) admits(m *meta.Machine, c *meta.Command, now time.Duration) bool {
-	if c.Authority == nil || c.Op != meta.OpLock || c.Flags&meta.LockUnlock != 0 {
+	isWhole := c.Flags&meta.LockFlock != 0 || c.Offset == 0 && c.Length == 0
+	if c.Flags&meta.LockUnlock != 0 && isWhole {
 		return true
 	}
 	room, known := l[c.Session]
-	if known && room.updates == 0 && now-room.counted < countLocksEvery {
+	if known && room.updates == 0 && room.before < muchRoom && now-room.counted < countLocksEvery {
 		return false
 	}
 	if room.updates == 0 {
@@ -118,7 +134,8 @@ func (l lockRooms) admits(m *meta.Machine, c *meta.Command, now time.Duration) b
 			clear(l) // of ended sessions, too
 		}
 		// An update may divide a lock in two and add one between them.
-		room = lockRoom{max(0, MaxLocksOfSession-meta.CountLocks(m, c.Session, MaxLocksOfSession)) / 2, now}
+		updates := max(0, MaxLocksOfSession-meta.CountLocks(m, c.Session, MaxLocksOfSession)) / 2
+		room = lockRoom{updates, updates, now}
 	}
 	admitted := room.updates > 0
 	room.updates = max(0, room.updates-1)

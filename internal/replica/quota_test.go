@@ -9,6 +9,7 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/turn"
 )
 
 // A bound client gets so many sessions and held inodes, and no more. Other clients are not affected, and the
@@ -122,10 +123,31 @@ func TestQuotaOfLocks(t *testing.T) {
 	require.Equal(t, posix.OK, lock(2, MaxLocksOfSession+1, 0), "another session")
 	f.restart()
 	require.Equal(t, posix.ENOLCK, lock(1, n, 0))
-	for i := range 10 {
-		require.Equal(t, posix.OK, lock(1, i, meta.LockUnlock))
-	}
+	unlock := meta.Command{Op: meta.OpLock, Ino: files[0], Owner: 1, Flags: meta.LockUnlock}
+	part := unlock
+	part.Offset, part.Length = 2, 1
+	require.Equal(t, posix.ENOLCK, do(1, part), "the release of a part may divide a lock")
+	require.Equal(t, posix.OK, do(1, unlock))
 	require.Equal(t, posix.ENOLCK, lock(1, n, 0), "counted just now")
 	f.mono += countLocksEvery
+	require.Equal(t, posix.OK, do(1, part))
 	require.Equal(t, posix.OK, lock(1, n, 0))
+	for range MaxLocksOfSession/2 + 1 { // much room is counted again at once
+		require.Equal(t, posix.OK, lock(2, 0, 0))
+		require.Equal(t, posix.OK, do(2, unlock))
+	}
+}
+
+// A repeated lock update that waits is not refused, because its first copy may be executed later.
+func TestQuotaOfLocksSparesCopies(t *testing.T) {
+	f := newFixture(t)
+	f.from = someClient("laptop", 1)
+	f.open(1)
+	u := update{call: turn.Call{From: f.from}, query: ask.Request{Kind: ask.Update, Session: 1, Seq: 1}}
+	u.command = meta.Command{Op: meta.OpLock, Session: 1, Authority: &posix.Authority{}}
+	f.updates.locks[1] = lockRoom{counted: f.now.Mono}
+	require.True(t, hasTooManyLocks(f.Replica, &u))
+	f.updates.blocked = []*update{&u}
+	require.False(t, hasTooManyLocks(f.Replica, &u))
+	f.updates.blocked = nil
 }

@@ -272,7 +272,7 @@ func (r *Replica) request(call turn.Call, out *turn.Output) {
 	code := posix.OK
 	if !r.tickets.admits(&call, &q, &command, r.sessions) {
 		code = posix.ESTALE
-	} else if !r.updates.locks.admits(r.machine, &command, r.now.Mono) && r.sessions.Admit(session.Update{Session: q.Session, Seq: q.Seq, Done: q.Done}, call.From).Execute {
+	} else if hasTooManyLocks(r, &update{call: call, query: q, command: command}) {
 		code = posix.ENOLCK
 	}
 	if code != posix.OK {

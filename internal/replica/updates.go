@@ -52,6 +52,11 @@ func newUpdates() updates {
 	return updates{proposed: map[multicast.MessageID]*update{}, byName: map[session.Name]*update{}, shares: map[string]share{}, locks: lockRooms{}}
 }
 
+// has reports whether an earlier copy of an update is under way.
+func (s *updates) has(name session.Name) bool {
+	return s.byName[name] != nil || slices.ContainsFunc(s.blocked, func(u *update) bool { return u.name() == name })
+}
+
 // delivered removes and returns the update of a delivered message; nil: another replica has proposed it.
 func (s *updates) delivered(id multicast.MessageID) *update {
 	u := s.proposed[id]

@@ -220,7 +220,7 @@ func (c *contention) isAlone(l *lane, now time.Time) bool {
 	if other == l {
 		other = c.recent[1]
 	}
-	return other == nil || now.Sub(other.lastRequest) >= activeFor && other.running == 0 && len(other.waiting) == 0
+	return !other.isActive(now)
 }
 
 // slotsOf returns the number of requests of a client at a time; above mostSlots: no limit. The caller holds
@@ -258,7 +258,7 @@ func (c *contention) sample(now time.Time) {
 		c.slots++
 	}
 	for _, l := range c.lanes {
-		if now.Sub(l.lastRequest) >= activeFor && l.running == 0 && len(l.waiting) == 0 {
+		if !l.isActive(now) {
 			continue
 		}
 		l.decay(now)
@@ -268,8 +268,15 @@ func (c *contention) sample(now time.Time) {
 	}
 	c.all.first = c.all.first || c.here.first
 	for _, one := range there.least {
-		c.all.add(one)
+		if !c.lanes[one.client].isActive(now) { // otherwise its whole use was considered
+			c.all.add(one)
+		}
 	}
+}
+
+// isActive reports whether a client works here; nil: it does not. The caller holds contention.mu.
+func (l *lane) isActive(now time.Time) bool {
+	return l != nil && (now.Sub(l.lastRequest) < activeFor || l.running > 0 || len(l.waiting) > 0)
 }
 
 // asked notes a request of a client, and returns the state of the client. The caller holds mu.
@@ -300,7 +307,7 @@ func (c *contention) lane(client *ask.Client) *lane {
 // forget drops idle clients. The caller holds mu.
 func (c *contention) forget(now time.Time) {
 	for name, l := range c.lanes {
-		if now.Sub(l.lastRequest) >= activeFor && l.running == 0 && len(l.waiting) == 0 && !now.Before(l.resume) {
+		if !l.isActive(now) && !now.Before(l.resume) {
 			delete(c.lanes, name)
 		}
 	}

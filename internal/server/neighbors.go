@@ -154,6 +154,7 @@ func (c *contention) learn(server string, l pressure) {
 	now := time.Now()
 	c.neighbors[server] = neighbor{l, now}
 	c.there, c.learned = pressure{}, now
+	use := map[string]time.Duration{} // by client, of all neighbors
 	for name, n := range c.neighbors {
 		if now.Sub(n.learned) >= activeFor {
 			delete(c.neighbors, name)
@@ -162,8 +163,11 @@ func (c *contention) learn(server string, l pressure) {
 		c.there.short = c.there.short || n.short && n.least[0].client != ""
 		c.there.first = c.there.first || n.first
 		for _, one := range n.least {
-			c.there.add(one)
+			use[one.client] += one.use
 		}
+	}
+	for client, use := range use {
+		c.there.add(rival{client, use})
 	}
 }
 

@@ -69,6 +69,23 @@ func TestGivesWayAtOtherServers(t *testing.T) {
 	}
 }
 
+// The use of a client is that at all servers: a client that works much here, and little elsewhere, is not
+// among those with the least use.
+func TestUseAtOtherServersIsAdded(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := busy(true)
+		for name, use := range map[string]time.Duration{"hostile": 500, "laptop": 100, "phone": 120} {
+			c.asked(narrow(name)).use = use
+			c.lanes[name].used = time.Now()
+		}
+		c.learn("westb", pressure{short: true, least: [2]rival{{"hostile", 10}}})
+		c.learn("westc", pressure{short: true, least: [2]rival{{"hostile", 20}, {"laptop", 5}}})
+		c.sample(time.Now())
+		require.Equal(t, [2]rival{{"laptop", 105}, {"phone", 120}}, c.all.least)
+		require.EqualValues(t, 30, c.there.of("hostile"))
+	})
+}
+
 // A server tells others only of its own clients: news that comes back would never end.
 func TestPressureIsOfOneServer(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -10,7 +10,11 @@ import (
 // order, with this result. If the result does not name all inodes that the update may have changed, as that
 // of an older replica, Apply does nothing, and the cache waits for the stream.
 func Apply(c *Cache, partition uint16, place ask.Seen, cmd *meta.Command, result *meta.Result) {
-	if result.Code != posix.OK {
+	switch result.Code {
+	case posix.OK:
+	case posix.ESTALE, posix.ENOLCK: // perhaps a replica has refused the update: then another command has this place
+		return
+	default:
 		c.Executed(place, Effects{}) // a failed update changes nothing
 		return
 	}

@@ -100,6 +100,15 @@ func TestOwnUpdatesAdvanceTheStream(t *testing.T) {
 	requireFound(t, c, Unknown, named("d"), at(14), "the directory is elsewhere")
 }
 
+// A replica may refuse an update before it is ordered. The place in its answer is that of another command.
+func TestRefusedUpdatesHaveNoPlace(t *testing.T) {
+	for code, upTo := range map[posix.Code]uint64{posix.ENOLCK: 10, posix.ESTALE: 10, posix.EEXIST: 11} {
+		c := attached(t, 10)
+		Apply(c, 0, at(11), &meta.Command{Op: meta.OpLock}, &meta.Result{Code: code})
+		require.Equal(t, upTo, c.UpTo(), code)
+	}
+}
+
 // L4: if the stream does not report an own update, the partition has lost the update.
 func TestLostUpdatesEmptyTheCache(t *testing.T) {
 	c := attached(t, 10)
