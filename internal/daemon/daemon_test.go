@@ -14,6 +14,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/registry"
+	"github.com/globalfs/globalfs/internal/registry/registrytest"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -105,7 +106,7 @@ func TestWithoutRegistry(t *testing.T) {
 	w.etcd.Restart(t)
 	w.start("westc")
 	require.Eventually(t, func() bool {
-		return a.Ask(t.Context(), "", &Request{Op: Join, Region: "west", Address: freeAddress(t)}, &Changed{}) == nil
+		return a.Ask(t.Context(), "", &Request{Op: Join, Region: "west", Address: registrytest.FreeAddress(t)}, &Changed{}) == nil
 	}, soon, 100*time.Millisecond)
 }
 
@@ -183,7 +184,7 @@ func TestServersComeAndGo(t *testing.T) {
 	files.write(t, c, root, 10)
 
 	var joined Changed
-	require.NoError(t, a.Ask(t.Context(), "", &Request{Op: Join, Region: "west", Address: freeAddress(t)}, &joined))
+	require.NoError(t, a.Ask(t.Context(), "", &Request{Op: Join, Region: "west", Address: registrytest.FreeAddress(t)}, &joined))
 	require.Equal(t, "westd", joined.Server)
 	issueServer(t, w, "westd")
 	w.start("westd")
@@ -240,7 +241,7 @@ func TestDeadServerIsRemoved(t *testing.T) {
 	files := contents{}
 	files.write(t, c, root, 10)
 	var joined Changed
-	require.NoError(t, a.Ask(t.Context(), "", &Request{Op: Join, Region: "west", Address: freeAddress(t)}, &joined))
+	require.NoError(t, a.Ask(t.Context(), "", &Request{Op: Join, Region: "west", Address: registrytest.FreeAddress(t)}, &joined))
 	w.start(joined.Server)
 	awaitHealthy(t, a)
 	w.halt("westc")

@@ -153,7 +153,7 @@ func TestRegistryThatForgot(t *testing.T) {
 	_, err := w.tryStart(t.Context(), "westc", fresh)
 	require.ErrorIs(t, err, errForgot)
 	files.check(t, w.client(w.operator()), root)
-	require.ErrorContains(t, a.Ask(t.Context(), "", &Request{Op: Join, Region: "west", Address: freeAddress(t)}, &Changed{}), "found")
+	require.ErrorContains(t, a.Ask(t.Context(), "", &Request{Op: Join, Region: "west", Address: registrytest.FreeAddress(t)}, &Changed{}), "found")
 	r, err := openRegistry(&w.file, quiet())
 	require.NoError(t, err)
 	_, err = r.Load(t.Context())
@@ -166,7 +166,7 @@ func TestRegistryThatForgot(t *testing.T) {
 	d := *s.known.current.Load()
 	d.spec.Version = 1 << 40
 	s.known.current.Store(&d)
-	require.ErrorContains(t, a.Ask(t.Context(), "westa", &Request{Op: Join, Region: "west", Address: freeAddress(t)}, &Changed{}), errForgot.Error())
+	require.ErrorContains(t, a.Ask(t.Context(), "westa", &Request{Op: Join, Region: "west", Address: registrytest.FreeAddress(t)}, &Changed{}), errForgot.Error())
 }
 
 // copyYAML returns the description with another version.

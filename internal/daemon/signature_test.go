@@ -11,6 +11,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/registry"
+	"github.com/globalfs/globalfs/internal/registry/registrytest"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -51,7 +52,7 @@ func (m *tamper) moved() *topology.Spec {
 	spec, err := topology.ParseSpec(m.load().Value)
 	require.NoError(m.t, err)
 	spec.Version += 10
-	spec.Relocate("westb", freeAddress(m.t))
+	spec.Relocate("westb", registrytest.FreeAddress(m.t))
 	return &spec
 }
 
@@ -86,7 +87,7 @@ func TestEtcdCannotChangeTheCluster(t *testing.T) {
 		"by an admin":              byAdmin,
 	} {
 		m.put(text)
-		err := a.Ask(t.Context(), "westa", &Request{Op: Join, Region: "west", Address: freeAddress(t)}, &Changed{})
+		err := a.Ask(t.Context(), "westa", &Request{Op: Join, Region: "west", Address: registrytest.FreeAddress(t)}, &Changed{})
 		require.ErrorContains(t, err, "may have been changed in etcd", what)
 	}
 	m.awaitApart("westa", "may have been changed in etcd")
@@ -105,7 +106,7 @@ func TestStartWithAChangedEtcd(t *testing.T) {
 	w.startAll()
 	m := newTamper(w)
 	first := m.load().Value
-	require.NoError(t, w.operator().Ask(t.Context(), "", &Request{Op: Join, Region: "west", Address: freeAddress(t)}, &Changed{}))
+	require.NoError(t, w.operator().Ask(t.Context(), "", &Request{Op: Join, Region: "west", Address: registrytest.FreeAddress(t)}, &Changed{}))
 	joined := m.load().Value
 	m.put(first)
 	m.awaitApart("westa", errForgot.Error())

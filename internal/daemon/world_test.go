@@ -4,12 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -53,11 +50,7 @@ func newWorld(t *testing.T, regions []topology.Region, datacenters int) *world {
 	w.file.Addresses = map[string]string{}
 	for _, r := range regions {
 		for d := range datacenters {
-			address := freeAddress(t)
-			for slices.Contains(slices.Collect(maps.Values(w.file.Addresses)), address) {
-				address = freeAddress(t) // the kernel may give a port twice
-			}
-			w.file.Addresses[fmt.Sprintf("%s%c", r, 'a'+d)] = address
+			w.file.Addresses[fmt.Sprintf("%s%c", r, 'a'+d)] = registrytest.FreeAddress(t)
 		}
 	}
 	w.file.Registry.Endpoints = []string{w.etcd.Endpoint()}
@@ -70,14 +63,6 @@ func newWorld(t *testing.T, regions []topology.Region, datacenters int) *world {
 		}
 	})
 	return w
-}
-
-// freeAddress returns an address that is not in use now.
-func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // certify makes a CA and certificates for the servers, an admin and a client.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -64,7 +66,10 @@ func StartWith(t testing.TB, options Options) []*Etcd {
 	members := make([]*Etcd, max(options.Members, 1))
 	peers, initial := make([]string, len(members)), make([]string, len(members))
 	// Other processes may take these ports before etcd does: then etcd says so and the test fails.
-	addresses := freeAddresses(t, 3*len(members))
+	addresses := make([]string, 3*len(members))
+	for i := range addresses {
+		addresses[i] = FreeAddress(t)
+	}
 	for i := range members {
 		peers[i] = "http://" + addresses[3*i]
 		initial[i] = fmt.Sprintf("m%d=%s", i, peers[i])
@@ -92,15 +97,23 @@ func StartWith(t testing.TB, options Options) []*Etcd {
 	return members
 }
 
-func freeAddresses(t testing.TB, n int) []string {
-	addresses := make([]string, n)
-	for i := range addresses {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		defer func() { require.NoError(t, listener.Close()) }() // only now: no port is given twice
-		addresses[i] = listener.Addr().String()
+// lastPort counts the ports that were tried, from a random one on.
+var lastPort atomic.Uint32
+
+func init() { lastPort.Store(rand.Uint32N(22000)) }
+
+// FreeAddress returns an address on loopback that is not in use now, for a server that is started later. Its
+// port is below those that Linux gives to connections: no connection takes the port while the server is down.
+func FreeAddress(t testing.TB) string {
+	for range 1000 {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+lastPort.Add(1)%22000))
+		if err == nil {
+			require.NoError(t, listener.Close())
+			return listener.Addr().String()
+		}
 	}
-	return addresses
+	t.Fatal("1,000 ports are in use")
+	return ""
 }
 
 // Endpoint is the URL for clients.
