@@ -27,8 +27,8 @@ const (
 	// waits for another partition or another client uses no processor. It is also the longest pause.
 	holdMost = 100 * time.Millisecond
 	// pauseFactor is the pause of a client after a request, in durations of the request. A partition has
-	// three replicas or more: at three, the client has a request half of the time together.
-	pauseFactor = 5
+	// three replicas or more: at three, the client has a request a third of the time together.
+	pauseFactor = 8
 	// mostSlots is the number of requests at a time above which a client is not limited any more.
 	mostSlots = 64
 	// perProcessor is the number of requests at a time, for each processor, of a usual client that gives way:
