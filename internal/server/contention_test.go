@@ -143,7 +143,7 @@ func TestGivesWayToTheLess(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		a, b, c := narrow("a"), narrow("b"), busy(true)
 		for client, l := range during(t, c, 4*time.Second, map[*ask.Client]int{a: 8, b: 8}) {
-			require.InEpsilon(t, 8*4*time.Second/unit, l.done, 0.05, client.Name)
+			require.InEpsilon(t, 8*4*time.Second/unit, l.done, 0.1, client.Name)
 		}
 		time.Sleep(10 * time.Second)
 		during(t, c, time.Second, map[*ask.Client]int{a: 20, b: 1})
