@@ -20,7 +20,7 @@ const (
 	maxCarried  = 16 << 20               // of a copy: a directory with more stays with its partition
 )
 
-// changed notes an update that was not of a log. If this client works alone in the directory, as far as it
+// changed records an update that was not of a log. If this client works alone in the directory, as far as it
 // knows, it asks for the directory.
 func (d *delegations) changed(c *meta.Command, r *meta.Result) {
 	dir, ctime := d.wishes.changedIn(c, r)
@@ -38,8 +38,8 @@ func (d *delegations) changed(c *meta.Command, r *meta.Result) {
 	})
 }
 
-// met notes the directories of the regular files in the answer to a query. A change of such a file counts as
-// a change in its directory.
+// met records the directories of the regular files in the answer to a query. A change of such a file counts
+// as a change in its directory.
 func (r *router) met(c *meta.Command, a *route.Answer, err error) {
 	d := r.delegations
 	if d == nil || err != nil {

@@ -155,7 +155,7 @@ func (w *waitingBlocks) next() (some []*waitingBlock, wait time.Duration) {
 	return some, 0
 }
 
-// ended notes the end of a put: its goroutine looks for other blocks.
+// ended records the end of a put: its goroutine looks for other blocks.
 func (w *waitingBlocks) ended() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,7 +182,7 @@ func (w *waitingBlocks) drop(id posix.BlockID) bool {
 	return true
 }
 
-// pause notes that a block is lost.
+// pause records that a block is lost.
 func (w *waitingBlocks) pause() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

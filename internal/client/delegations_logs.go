@@ -61,7 +61,7 @@ func (d *delegations) mayAsk(partition uint16) bool {
 	return time.Now().After(d.later)
 }
 
-// refused notes that the servers do not delegate.
+// refused records that the servers do not delegate.
 func (d *delegations) refused() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

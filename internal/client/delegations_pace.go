@@ -28,7 +28,7 @@ type pace struct {
 	last  time.Time     // when the last batch was sent
 }
 
-// launched notes a batch of n operations.
+// launched records a batch of n operations.
 func (p *pace) launched(n int) {
 	p.since = time.Now()
 	p.last = p.since
@@ -54,7 +54,7 @@ func (l *logOf) due() time.Duration {
 	return time.Until(l.pace.since.Add(l.pace.delay()))
 }
 
-// appended notes operations that were appended. The caller holds delegations.mu.
+// appended records operations that were appended. The caller holds delegations.mu.
 func (l *logOf) appended() {
 	switch unsent := l.log.Last() - l.log.Sent(); {
 	case unsent == 1:

@@ -169,7 +169,7 @@ func (d *delegations) giveBack(l *logOf, dirs []posix.Ino) {
 	l.appended()
 }
 
-// noteReleased notes that the client has ceased to own inodes. The caller holds mu.
+// noteReleased records that the client has ceased to own inodes. The caller holds mu.
 func (d *delegations) noteReleased(l *logOf) {
 	if n := l.log.Released(); n != l.released {
 		l.released = n

@@ -46,7 +46,7 @@ func newWishes() *wishes {
 	return &wishes{parents: recent.New[posix.Ino, posix.Ino](maxParents), dirs: recent.New[posix.Ino, wish](maxWishes)}
 }
 
-// met notes that a child was found in a directory. Files with several names are not held (package
+// met records that a child was found in a directory. Files with several names are not held (package
 // delegation).
 func (w *wishes) met(dir posix.Ino, child *posix.Attr) {
 	if child.Nlink == 1 && child.Mode.IsRegular() {
@@ -54,8 +54,8 @@ func (w *wishes) met(dir posix.Ino, child *posix.Attr) {
 	}
 }
 
-// changed notes a change in a directory, which has then the time of change ctime, and reports whether to ask
-// for the directory.
+// changed records a change in a directory, which has then the time of change ctime, and reports whether to
+// ask for the directory.
 func (w *wishes) changed(dir posix.Ino, ctime posix.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,14 +90,14 @@ func (w *wishes) ctime(dir posix.Ino) posix.Time {
 	return 0
 }
 
-// granted notes that the client has got a directory.
+// granted records that the client has got a directory.
 func (w *wishes) granted() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.streak++
 }
 
-// recalled notes that the client returns directories. Whether they rest is the decision of their partition.
+// recalled records that the client returns directories. Whether they rest is the decision of their partition.
 func (w *wishes) recalled(dirs []posix.Ino) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,7 +109,7 @@ func (w *wishes) recalled(dirs []posix.Ino) {
 	}
 }
 
-// backOff notes that the client did not get directories, or returns them for a change of its own.
+// backOff records that the client did not get directories, or returns them for a change of its own.
 func (w *wishes) backOff(dirs []posix.Ino) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -38,7 +38,7 @@ type cooling struct {
 // isHot reports whether nobody gets a directory now.
 func (c *cooling) isHot(dir posix.Ino, now posix.Time) bool { return now < c.dirs[dir].until }
 
-// recalled notes that a directory was recalled for a session.
+// recalled records that a directory was recalled for a session.
 func (c *cooling) recalled(dir posix.Ino, session uint64, now posix.Time) {
 	pause := firstPause
 	if h, known := c.dirs[dir]; known && now < h.until+h.pause {
@@ -50,7 +50,7 @@ func (c *cooling) recalled(dir posix.Ino, session uint64, now posix.Time) {
 	}
 }
 
-// changed notes that a session changes a directory.
+// changed records that a session changes a directory.
 func (c *cooling) changed(dir posix.Ino, session uint64, now posix.Time) {
 	h, known := c.dirs[dir]
 	if !known {

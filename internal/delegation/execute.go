@@ -127,7 +127,7 @@ func (t *Table) executed(session uint64, c *meta.Command, number posix.Ino, r *m
 	}
 }
 
-// use notes that a number was given to an inode, and gives its span to the grant.
+// use records that a number was given to an inode, and gives its span to the grant.
 func (t *Table) use(session uint64, g *grant, number posix.Ino) {
 	defer t.mark(g)
 	if t.spans[number/SpanSize] == g {

@@ -47,7 +47,7 @@ func (p *protections) until(dir posix.Ino, now posix.Time) posix.Time {
 	return 0
 }
 
-// recalled notes that a directory was recalled.
+// recalled records that a directory was recalled.
 func (p *protections) recalled(dir posix.Ino, now posix.Time) {
 	p.set(dir, protection{now, now + protectFor})
 	if len(p.dirs) > maxProtected {
@@ -55,7 +55,7 @@ func (p *protections) recalled(dir posix.Ino, now posix.Time) {
 	}
 }
 
-// held notes that a directory is held again.
+// held records that a directory is held again.
 func (p *protections) held(dir posix.Ino, now posix.Time) {
 	x, known := p.dirs[dir]
 	if !known {

@@ -57,8 +57,8 @@ func (h *hidden) withdraw(gone func(x *Query) bool) {
 	h.added = slices.DeleteFunc(h.added, gone)
 }
 
-// Returned notes that the grants of some directories have ended. The next Ready judges the queries that have
-// waited for them.
+// Returned records that the grants of some directories have ended. The next Ready judges the queries that
+// have waited for them.
 func (q *Queries) Returned(dirs []posix.Ino) {
 	if q.hidden.count == 0 {
 		return

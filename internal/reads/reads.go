@@ -170,7 +170,7 @@ func (q *Queries) Raise(now time.Duration, propose func(proven ask.Seen) multica
 // Wake returns the time of the next Raise that is needed, on the monotonic clock; 0: none.
 func (q *Queries) Wake() time.Duration { return q.wakeAt }
 
-// Pass notes that a barrier was executed. It removes and returns the queries with a false count.
+// Pass records that a barrier was executed. It removes and returns the queries with a false count.
 func (q *Queries) Pass(id multicast.MessageID) (unseen []*Query) {
 	if id != q.barrier || len(q.awaitBarrier) == 0 {
 		return nil
@@ -191,7 +191,7 @@ func (q *Queries) Pass(id multicast.MessageID) (unseen []*Query) {
 	return unseen
 }
 
-// wakeFor notes when a query needs a barrier.
+// wakeFor records when a query needs a barrier.
 func (q *Queries) wakeFor(x *Query) {
 	at := x.since
 	switch {

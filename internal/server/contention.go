@@ -95,7 +95,7 @@ func newContention() *contention {
 	}
 }
 
-// note notes a request of a client with the rights of root, which needs no turn.
+// note records a request of a client with the rights of root, which needs no turn.
 func (c *contention) note(client *ask.Client) {
 	if client == nil {
 		return
@@ -272,7 +272,7 @@ func (c *contention) sample(now time.Time) {
 	}
 }
 
-// asked notes a request of a client, and returns the state of the client. The caller holds mu.
+// asked records a request of a client, and returns the state of the client. The caller holds mu.
 func (c *contention) asked(client *ask.Client) *lane {
 	l := c.lane(client)
 	l.lastRequest = time.Now()

@@ -59,8 +59,8 @@ func (p *tramProcess) write(count int) {
 	p.unsynced = nil
 }
 
-// deliver notes a delivery. A process that has restarted delivers again what its state machine has lost: the
-// same messages at the same places.
+// deliver records a delivery. A process that has restarted delivers again what its state machine has lost:
+// the same messages at the same places.
 func (p *tramProcess) deliver(d multicast.Delivery) {
 	r := p.run
 	own := d.Position()

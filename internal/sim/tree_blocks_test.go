@@ -198,8 +198,8 @@ func (c *treeClient) overwrite() {
 	c.change(meta.Command{Op: meta.OpWrite, Ino: ino, Data: data, Length: uint64(len(data))})
 }
 
-// look notes the missing blocks of an answer of p, and copies some to the store of p. It gives the indexes of
-// its notes: other clients add notes meanwhile.
+// look records the missing blocks of an answer of p, and copies some to the store of p. It gives the indexes
+// of its notes: other clients add notes meanwhile.
 func (c *treeClient) look(p uint16, m *meta.Result) (noted []int) {
 	s := &c.run.stores
 	if len(m.Extents) > 0 && c.run.blocks && c.pick(3) == 0 {

@@ -84,7 +84,7 @@ func (c *treeClient) backOff(try int) {
 	c.pause(c.run.net.between(most/2, most))
 }
 
-// stop notes an error and stands still for ever: the run ends.
+// stop records an error and stands still for ever: the run ends.
 func (c *treeClient) stop(format string, args ...any) {
 	c.run.fail("client %d: "+format, append([]any{c.id}, args...)...)
 	for {

@@ -99,7 +99,7 @@ func (t *oneTree) execute(u *change) error {
 	return nil
 }
 
-// follow notes the partition of the inode of u after u.
+// follow records the partition of the inode of u after u.
 func (t *oneTree) follow(u *change) {
 	switch ino := u.result.Attr.Ino; {
 	case u.command.Op == meta.OpMove:

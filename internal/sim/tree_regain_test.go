@@ -160,7 +160,7 @@ func (h *holder) workInVain(command meta.Command) {
 	}
 }
 
-// worked notes an operation on a file that lived in an adopted directory before.
+// worked records an operation on a file that lived in an adopted directory before.
 func (h *holder) worked(dir *heldDir, command *meta.Command) {
 	if dir.adopted && command.Op != meta.OpMknod && h.log.Covers(command.Ino) {
 		h.c.run.reach[usedAdopted]++

@@ -195,7 +195,7 @@ func (g *treeGroup) lose(seat int, spare multicast.ProcessID) {
 	net.Schedule(net.Now()+net.between(0, 3*time.Second), func() { g.replace(seat, spare) })
 }
 
-// replace notes the new replica of a seat, starts it, and restarts the others, so that they learn of it.
+// replace records the new replica of a seat, starts it, and restarts the others, so that they learn of it.
 func (g *treeGroup) replace(seat int, spare multicast.ProcessID) {
 	net := g.run.net
 	g.run.reach[replacedOne]++
