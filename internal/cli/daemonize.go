@@ -59,13 +59,13 @@ func daemonize(ctx context.Context, stderr io.Writer, wantedLog string) error {
 		_ = write.Close() // no process writes to it any more
 		ended <- err
 	}()
-	told := make(chan bool, 1)
+	started := make(chan bool, 1)
 	go func() {
 		line, _ := bufio.NewReader(read).ReadString('\n')
-		told <- line == "ready\n"
+		started <- line == "ready\n"
 	}()
 	select {
-	case ready := <-told:
+	case ready := <-started:
 		if ready {
 			return nil
 		}

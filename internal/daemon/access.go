@@ -232,12 +232,12 @@ type Follower interface {
 // Follow passes new descriptions of the cluster to a client until ctx ends. It compares versions with the one
 // that the client got last, because other users of a may have updated the description that a knows.
 func (a *Access) Follow(ctx context.Context, c Follower) {
-	told, every := uint64(0), time.Duration(0)
+	passed, every := uint64(0), time.Duration(0)
 	for {
-		if now := a.known.current.Load(); now.spec.Version > told {
+		if now := a.known.current.Load(); now.spec.Version > passed {
 			c.Update(now.cluster)
 			a.cfg.Logger.Debug("following the cluster", "version", now.spec.Version)
-			told = now.spec.Version
+			passed = now.spec.Version
 		}
 		if every = min(max(2*every, followFirst), followEvery); a.delegatesAll() {
 			every = followEvery
@@ -268,12 +268,12 @@ func (a *Access) refresh(ctx context.Context) {
 		}
 	}
 	rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
-	told := make(chan bool)
+	usable := make(chan bool)
 	for _, s := range some {
-		go func() { told <- a.refreshFrom(ctx, s) }()
+		go func() { usable <- a.refreshFrom(ctx, s) }()
 	}
 	for range some {
-		if <-told {
+		if <-usable {
 			cancel() // the others are waited for: they end with ctx
 		}
 	}

@@ -199,7 +199,7 @@ func (s *Server) answer(ctx context.Context, q *Request) (any, error) {
 		if q.Op == Status {
 			return s.Status(ctx), nil
 		}
-		return tellDigests(ctx, s.server), nil
+		return ownDigests(ctx, s.server), nil
 	case TellNumbers:
 		return s.rollbacks.hear(ctx, q.Numbers)
 	}

@@ -195,16 +195,16 @@ func TestFollowTellsWhatOthersLearnt(t *testing.T) {
 		require.NoError(t, a.client.Close()) // so that no server is asked
 		require.NoError(t, a.take(&Description{Spec: string(spec.YAML()), Version: 1}))
 		ctx, stop := context.WithCancel(t.Context())
-		told := make(updates, 10)
-		go a.Follow(ctx, told)
-		<-told
+		received := make(updates, 10)
+		go a.Follow(ctx, received)
+		<-received
 		plan, err := spec.Plan()
 		require.NoError(t, err)
 		spec.Replace(plan, plan.Partitions[0].Replicas[0].Process, "")
 		require.NoError(t, a.take(&Description{Spec: string(spec.YAML()), Version: 2}))
 		time.Sleep(3 * followEvery)
-		require.Len(t, told, 1)
-		require.Len(t, (<-told).Replaced, 1)
+		require.Len(t, received, 1)
+		require.Len(t, (<-received).Replaced, 1)
 		stop()
 	})
 }

@@ -110,11 +110,11 @@ var errReplaced = errors.New("the replica was replaced already")
 // damages returns the status of the damaged replicas on this server.
 func (s *Server) damages() (all []DamagedStatus) {
 	for _, d := range s.server.Damaged() {
-		told := DamagedStatus{Partition: d.Partition, Process: uint32(d.Process), Reason: d.Reason}
+		status := DamagedStatus{Partition: d.Partition, Process: uint32(d.Process), Reason: d.Reason}
 		if waits := s.mending.get(d.Partition).waits; waits != "" {
-			told.Waits = "; it is not replaced yet: " + waits
+			status.Waits = "; it is not replaced yet: " + waits
 		}
-		all = append(all, told)
+		all = append(all, status)
 	}
 	return all
 }

@@ -183,8 +183,8 @@ func (f *tree) mailTo(p int, to uint16) bool {
 // posts gives the posts of p to another partition.
 func (f *tree) posts(p int, to uint16) []meta.Post { return f.machines[p].Outbox(to, 9) }
 
-// told gives all posts of p that are not about numbers.
-func (f *tree) told(p int) (all []meta.Post) {
+// postsOf returns all posts of p that are not about numbers.
+func (f *tree) postsOf(p int) (all []meta.Post) {
 	for _, to := range f.machines[p].Destinations() {
 		all = append(all, f.posts(p, to)...)
 	}

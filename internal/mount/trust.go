@@ -128,7 +128,7 @@ func (n *notices) attrTime(unique uint64, a *posix.Attr, name client.Name) time.
 func (f *fileSystem) entry(h *fuse.InHeader, name string, out *fuse.EntryOut, a *posix.Attr, age time.Duration) {
 	out.NodeId = uint64(a.Ino)
 	fill(&out.Attr, a)
-	f.setIDs.told(a)
+	f.setIDs.remember(a)
 	out.SetEntryTimeout(max(0, f.cacheTime-age))
 	out.SetAttrTimeout(max(0, f.notices.attrTime(h.Unique, a, client.Name{Dir: ino(h), Name: name})-age))
 }
@@ -136,6 +136,6 @@ func (f *fileSystem) entry(h *fuse.InHeader, name string, out *fuse.EntryOut, a 
 // attr sets the answer to a request for attributes.
 func (f *fileSystem) attr(h *fuse.InHeader, out *fuse.AttrOut, a *posix.Attr) {
 	fill(&out.Attr, a)
-	f.setIDs.told(a)
+	f.setIDs.remember(a)
 	out.SetTimeout(f.notices.attrTime(h.Unique, a, client.Name{}))
 }

@@ -82,8 +82,8 @@ func (n *Network) kill(p *process) {
 		p.stop()
 	}
 	p.away = true
-	if told := n.cfg.Faults.Killed; told != nil {
-		told(p.id)
+	if killed := n.cfg.Faults.Killed; killed != nil {
+		killed(p.id)
 	}
 }
 

@@ -80,11 +80,11 @@ func TestCallGivesUp(t *testing.T) {
 		for _, c := range callers {
 			a, b := w.endpoint(c.from), w.endpoint(c.to)
 			release := make(chan struct{})
-			var told sync.WaitGroup
-			told.Add(2)
+			var cancelled sync.WaitGroup
+			cancelled.Add(2)
 			b.Serve(func(ctx context.Context, _ []byte) ([]byte, error) {
 				<-ctx.Done()
-				told.Done()
+				cancelled.Done()
 				<-release
 				return nil, ctx.Err()
 			})
@@ -99,7 +99,7 @@ func TestCallGivesUp(t *testing.T) {
 			time.AfterFunc(time.Second, cancel)
 			_, err = a.Call(ctx, c.to, nil)
 			require.ErrorIs(t, err, context.Canceled)
-			told.Wait()
+			cancelled.Wait()
 			close(release)
 			require.NoError(t, a.Close())
 			require.NoError(t, b.Close())

@@ -62,7 +62,7 @@ type Files struct {
 	names  atomic.Uint64 // number of changes of names
 	closed atomic.Bool   // no further write is kept
 
-	untold untold
+	unreportedLosses unreportedLosses
 
 	mu    sync.Mutex // locked before the mutex of a file
 	files map[posix.Ino]*file
@@ -72,7 +72,7 @@ type Files struct {
 func New(cfg Config) *Files {
 	f := &Files{
 		cfg: cfg, memory: semaphore.NewWeighted(cfg.Memory), staging: make(chan struct{}, maxStaging),
-		settled: recent.New[posix.Ino, uint64](maxSettled), files: map[posix.Ino]*file{}, untold: untold{inos: map[posix.Ino]struct{}{}},
+		settled: recent.New[posix.Ino, uint64](maxSettled), files: map[posix.Ino]*file{}, unreportedLosses: unreportedLosses{inos: map[posix.Ino]struct{}{}},
 	}
 	f.life, f.end = context.WithCancelCause(context.Background())
 	return f
@@ -156,21 +156,21 @@ func (f *Files) Unreported(each func(ino posix.Ino, handle uint64, err error)) {
 
 // TellLosses reports whether content was lost since its last call without a report to any program.
 func (f *Files) TellLosses() bool {
-	f.untold.Lock()
-	defer f.untold.Unlock()
-	some := len(f.untold.inos) > 0
-	clear(f.untold.inos)
+	f.unreportedLosses.Lock()
+	defer f.unreportedLosses.Unlock()
+	some := len(f.unreportedLosses.inos) > 0
+	clear(f.unreportedLosses.inos)
 	return some
 }
 
-// untold has the inodes with losses for TellLosses. Above maxSettled inodes, further ones are counted
-// together.
-type untold struct {
+// unreportedLosses has the inodes with losses for TellLosses. Above maxSettled inodes, further ones are
+// counted together.
+type unreportedLosses struct {
 	sync.Mutex
 	inos map[posix.Ino]struct{} // GUARDED_BY Mutex
 }
 
-func (u *untold) add(ino posix.Ino) {
+func (u *unreportedLosses) add(ino posix.Ino) {
 	u.Lock()
 	defer u.Unlock()
 	if len(u.inos) < maxSettled {
@@ -178,7 +178,7 @@ func (u *untold) add(ino posix.Ino) {
 	}
 }
 
-func (u *untold) remove(ino posix.Ino) {
+func (u *unreportedLosses) remove(ino posix.Ino) {
 	u.Lock()
 	defer u.Unlock()
 	delete(u.inos, ino)

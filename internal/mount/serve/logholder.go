@@ -43,15 +43,15 @@ func (h *LogHolder) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close(), file.Close()) }()
-	told := &public{now: LogStatus{PID: os.Getpid()}}
-	if err := told.listen(h.Dir); err != nil {
+	status := &statusSocket{now: LogStatus{PID: os.Getpid()}}
+	if err := status.listen(h.Dir); err != nil {
 		h.Logger.Warn("no later mount of the same place can wait for the log of this one", "error", err)
 	}
-	defer told.close()
+	defer status.close()
 	if err := l.send(wordReady); err != nil {
 		return err
 	}
-	state, killed := l.heed(told)
+	state, killed := l.heed(status)
 	memory, err := ring.Open(file, h.Size)
 	if err != nil {
 		return err
@@ -66,12 +66,12 @@ func (h *LogHolder) Run(ctx context.Context) (err error) {
 	case changes == 0:
 		return nil
 	}
-	told.tell(func(s *LogStatus) { s.Ends, s.Changes, s.Since = true, changes, time.Now() })
+	status.update(func(s *LogStatus) { s.Ends, s.Changes, s.Since = true, changes, time.Now() })
 	_ = l.send(wordKept) // a process that was killed does not hear it
 	h.Logger.Warn("the process of the mount has ended before all changes that it has answered were ordered: this one orders them",
 		"changes", changes, "process", os.Getpid())
 	ordered := func() { // a later mount of the same place need not wait for the return of the directories
-		told.tell(func(s *LogStatus) { s.Ends, s.Changes = false, 0 })
+		status.update(func(s *LogStatus) { s.Ends, s.Changes = false, 0 })
 	}
 	if err := h.Carry(ctx, memory, state, ordered); errors.Is(err, ErrNotReturned) {
 		h.Logger.Warn("log holder", "error", err)
@@ -99,14 +99,14 @@ func (h *LogHolder) giveBack(ctx context.Context, memory, state []byte) error {
 
 // heed receives the words of the mount, until no process uses the log any more. It returns the last state,
 // and whether the process has ended without a word.
-func (l *link) heed(told *public) (state []byte, killed bool) {
+func (l *link) heed(status *statusSocket) (state []byte, killed bool) {
 	for {
 		word, fds, err := l.receive(0, 1)
 		switch {
 		case err != nil || word == wordEnded:
 			return state, err != nil
 		case word == wordEnding:
-			told.tell(func(s *LogStatus) { s.Ends = true })
+			status.update(func(s *LogStatus) { s.Ends = true })
 		case word == wordState && len(fds) == 1:
 			file := os.NewFile(uintptr(fds[0]), "state")
 			if packed, err := readState(file); err == nil {

@@ -24,8 +24,8 @@ type LogStatus struct {
 	Since   time.Time `json:"since"`   // when it has begun with that
 }
 
-// public tells the status of a log holder to the processes that have connected to its socket.
-type public struct {
+// statusSocket sends the status of a log holder to the processes that have connected to its socket.
+type statusSocket struct {
 	listener *net.UnixListener
 	path     string
 	running  sync.WaitGroup
@@ -40,7 +40,7 @@ type public struct {
 const maxPeers = 64
 
 // listen begins to serve at the place of the mount.
-func (n *public) listen(dir string) error {
+func (n *statusSocket) listen(dir string) error {
 	place, err := logPlace(dir)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (n *public) listen(dir string) error {
 	return nil
 }
 
-func (n *public) accept() {
+func (n *statusSocket) accept() {
 	for {
 		conn, err := n.listener.AcceptUnix()
 		if err != nil {
@@ -68,7 +68,7 @@ func (n *public) accept() {
 		}
 		n.mu.Lock()
 		n.peers = slices.DeleteFunc(n.peers, hasLeft)
-		if (&link{conn}).checkPeer() != nil || n.ended || len(n.peers) == maxPeers || (&link{conn}).tell(&n.now) != nil {
+		if (&link{conn}).checkPeer() != nil || n.ended || len(n.peers) == maxPeers || (&link{conn}).sendStatus(&n.now) != nil {
 			_ = conn.Close()
 		} else {
 			n.peers = append(n.peers, conn)
@@ -93,7 +93,7 @@ func hasLeft(conn *net.UnixConn) (left bool) {
 	return left
 }
 
-func (l *link) tell(s *LogStatus) error {
+func (l *link) sendStatus(s *LogStatus) error {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return err
@@ -101,17 +101,17 @@ func (l *link) tell(s *LogStatus) error {
 	return l.send(string(text))
 }
 
-// tell changes the status.
-func (n *public) tell(change func(*LogStatus)) {
+// update changes the status, and sends it to all connected processes.
+func (n *statusSocket) update(change func(*LogStatus)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	change(&n.now)
 	for _, conn := range n.peers {
-		_ = (&link{conn}).tell(&n.now) // one that does not listen any more has ended
+		_ = (&link{conn}).sendStatus(&n.now) // one that does not listen any more has ended
 	}
 }
 
-func (n *public) close() {
+func (n *statusSocket) close() {
 	if n.listener == nil {
 		return
 	}
