@@ -162,7 +162,7 @@ func (h *held) awaitStream(ctx context.Context, seen ask.Seen) {
 	}
 }
 
-// changed wakes those who wait for the stream. The caller holds mu.
+// changed wakes the goroutines that wait for the stream. The caller holds mu.
 func (h *held) changed() {
 	if h.moved != nil {
 		close(h.moved)

@@ -36,7 +36,7 @@ type Write struct {
 	// KillSetID removes the set-id bits, as a write by a user without CAP_FSETID does.
 	KillSetID bool
 	// OnDisk demands that the disks of a majority have the write when Write returns, and all updates of the
-	// partition before it. If the servers tell that they have, a Persist afterwards need not ask for that.
+	// partition before it. If the answer confirms this, a later Persist need not query the servers.
 	OnDisk bool
 }
 
@@ -51,8 +51,8 @@ func (w *Write) flags() (flags uint32) {
 	return flags
 }
 
-// noteOnDisk records the place of the order that the answer to a write with OnDisk tells. Servers of earlier
-// versions tell none, and the answer to a repeated command does not.
+// noteOnDisk records the place of the order that the answer to a write with OnDisk has. The answers of
+// servers of earlier versions, and the answers to repeated commands, have no such place.
 func (c *Writer) noteOnDisk(a *route.Answer) {
 	if len(a.Data) == 0 {
 		return
