@@ -102,7 +102,7 @@ func backgroundLog(wanted string, stderr io.Writer) (string, error) {
 	case wanted != "":
 		return "", command.InputError(fmt.Errorf("--log-file: %w", err))
 	}
-	fmt.Fprintf(stderr, "globalfs: the mount goes without a log, see --log-file: %v\n", err)
+	fmt.Fprintf(stderr, "globalfs: the mount runs without a log, see --log-file: %v\n", err)
 	return os.DevNull, nil
 }
 
@@ -137,7 +137,7 @@ func leaveTerminal() { redirect(os.Getenv(daemonEnvironment)) }
 func redirect(path string) {
 	log, err := openLog(path)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "globalfs: the mount goes without a log: %v\n", err)
+		fmt.Fprintf(os.Stderr, "globalfs: the mount runs without a log: %v\n", err)
 		if log, err = openLog(os.DevNull); err != nil {
 			return
 		}

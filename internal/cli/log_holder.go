@@ -234,7 +234,7 @@ func saveStates(ctx context.Context, c *client.Client, log *serve.Log, logger *s
 		if err == nil {
 			before = now
 		} else if !failed {
-			logger.Warn("the log holder gets no state of this mount", "error", err)
+			logger.Warn("the state of this mount cannot be sent to the log holder", "error", err)
 		}
 		failed = err != nil
 	}

@@ -112,7 +112,7 @@ func TestAwaitMove(t *testing.T) {
 	show, lines := progressOf(ctx, dir)
 	require.Contains(t, <-lines, dir+": moving to us-east-1: 0 of 1 inodes (0 %)")
 	cancel()
-	require.ErrorContains(t, <-show, "the move goes on")
+	require.ErrorContains(t, <-show, "the move continues")
 
 	mover := n.Client(t, "us-east-1")
 	tasks, err := mover.Tasks(t.Context())

@@ -286,7 +286,7 @@ func (a *Access) refreshFrom(ctx context.Context, s topology.Server) bool {
 		return false
 	}
 	if err := a.take(&d); err != nil {
-		a.cfg.Logger.Warn("what a server says of the cluster is of no use", "server", s.Name, "error", err)
+		a.cfg.Logger.Warn("a server has sent an unusable description of the cluster", "server", s.Name, "error", err)
 		return false
 	}
 	return true

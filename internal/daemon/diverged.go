@@ -186,7 +186,7 @@ func (c *comparison) giveUp(ctx context.Context, plan *topology.Cluster, p *topo
 	s := c.server
 	switch {
 	case s.apart.Load() != nil:
-		err = errors.New("the registry is away")
+		err = errors.New("the registry is unavailable")
 	case time.Since(s.mending.get(p.ID).last) < mendAgain:
 		err = fmt.Errorf("it was replaced less than %v ago, too: report this", mendAgain)
 	default:

@@ -45,10 +45,10 @@ func (s *Server) learn(ctx context.Context) (*description, error) {
 		case !errors.Is(err, registry.ErrUnavailable) || ctx.Err() != nil:
 			return nil, err
 		case last != nil:
-			s.logger.Warn("the registry is away: starting with what was known of the cluster", "version", last.spec.Version, "error", err)
+			s.logger.Warn("the registry is unavailable: starting with what was known of the cluster", "version", last.spec.Version, "error", err)
 			return last, nil
 		case !said:
-			s.logger.Warn("the registry is away, and this server is new: waiting for it", "error", err)
+			s.logger.Warn("the registry is unavailable, and this server is new: waiting for it", "error", err)
 		}
 		if err := pause.For(ctx, patience); err != nil {
 			return nil, err
@@ -129,7 +129,7 @@ func (s *Server) settle(ctx context.Context) (*description, error) {
 		case !errors.Is(err, registry.ErrUnavailable) && !errors.Is(err, errNoMajority) || ctx.Err() != nil:
 			return d, err
 		case reason == nil:
-			s.logger.Warn("a replica cannot be new on this server yet: trying on", "error", err)
+			s.logger.Warn("a new replica cannot start on this server yet: trying again", "error", err)
 		}
 		reason = err
 		if ended := pause.For(ctx, patience); ended != nil {
@@ -192,7 +192,7 @@ func (s *Server) introduce(ctx context.Context) error {
 			return err
 		}
 		if !said {
-			s.logger.Warn("no other storage server of the region can be told of this new one: trying on", "error", err)
+			s.logger.Warn("no other storage server of the region can be informed of this new one: trying again", "error", err)
 		}
 		if err := pause.For(ctx, patience); err != nil {
 			return err
@@ -224,7 +224,7 @@ func (s *Server) watch(ctx context.Context, stop context.CancelCauseFunc) {
 			err = s.mustHave(d)
 		}
 		if err != nil {
-			s.logger.Error("the registry has a description of the cluster that is of no use: going on with the last one", "error", err)
+			s.logger.Error("the description of the cluster in the registry is unusable: continuing with the last usable one", "error", err)
 			return
 		}
 		if err := s.hear(d); err != nil {
@@ -284,7 +284,7 @@ func (s *Server) follow(ctx context.Context) {
 		case <-s.unapplied:
 		}
 		for err := s.apply(ctx); err != nil && ctx.Err() == nil; err = s.apply(ctx) {
-			s.logger.Warn("a change of the cluster cannot be followed yet: trying on", "error", err)
+			s.logger.Warn("a change of the cluster cannot be followed yet: trying again", "error", err)
 			if pause.For(ctx, patience) != nil {
 				return
 			}
@@ -347,7 +347,7 @@ func (s *Server) tidy(ctx context.Context) {
 				continue
 			}
 			if err := clearAside(s.dir, r.Partition); err != nil {
-				s.logger.Warn("what a replaced replica has left cannot be deleted: it is tried again", "partition", r.Partition, "error", err)
+				s.logger.Warn("the files of a replaced replica cannot be deleted: trying again", "partition", r.Partition, "error", err)
 			}
 		}
 		cancel()

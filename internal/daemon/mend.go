@@ -73,7 +73,7 @@ func (s *Server) mend(ctx context.Context) {
 				continue
 			}
 			if known.waits == "" {
-				s.logger.Error("a damaged replica cannot be replaced yet: trying on",
+				s.logger.Error("a damaged replica cannot be replaced yet: trying again",
 					"partition", d.Partition, "process", d.Process, "dir", filepath.Join(s.dir, topology.PartitionDir(d.Partition)), "error", err)
 			}
 			s.mending.set(d.Partition, mending{last: known.last, process: known.process, waits: err.Error()})
@@ -99,7 +99,7 @@ func (s *Server) replaceDamaged(ctx context.Context, damaged server.Damage) erro
 	if err != nil {
 		return err
 	}
-	s.logger.Warn("a damaged replica is replaced: another process takes its place here and takes over the state of the others; its files stay aside",
+	s.logger.Warn("a damaged replica is replaced: another process takes its place here and takes over the state of the others; the damaged files are kept",
 		"partition", damaged.Partition, "process", damaged.Process)
 	return s.hear(d)
 }

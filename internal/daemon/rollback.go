@@ -45,7 +45,7 @@ func (s *Server) newRollbacks() *rollbacks {
 		r.credentials = s.credentials
 	}
 	if err := r.peers.load(s.dir); err != nil {
-		s.logger.Warn("what other servers have told of their numbers cannot be read: it begins anew", "file", filepath.Join(s.dir, numbersFile), "error", err)
+		s.logger.Warn("the file with the numbers of other servers cannot be read: the numbers are collected again", "file", filepath.Join(s.dir, numbersFile), "error", err)
 	}
 	return r
 }
@@ -146,7 +146,7 @@ func (r *rollbacks) askRegistry(ctx context.Context) []knownNumbers {
 	}
 	known := knownNumbers{place: "the registry", remedy: "the key numbers/" + r.name + " of the cluster in etcd"}
 	if known.Numbers, err = r.readNote(text); err != nil {
-		r.logger.Warn("the registry's numbers of this server are not believed, and are replaced", "error", err)
+		r.logger.Warn("the registry's numbers of this server are rejected, and are replaced", "error", err)
 		return nil
 	}
 	return []knownNumbers{known}
@@ -172,7 +172,7 @@ func (r *rollbacks) remember(ctx context.Context) error {
 			continue
 		}
 		if err := k.validate(); err != nil || k.Incarnation > last+maxStarts {
-			r.logger.Error("numbers of this server are not believed: delete them there", "from", k.place, "delete", k.remedy, "incarnation", k.Incarnation, "here", last)
+			r.logger.Error("numbers of this server are rejected: delete them there", "from", k.place, "delete", k.remedy, "incarnation", k.Incarnation, "here", last)
 			continue
 		}
 		r.before = append(r.before, k)
@@ -196,7 +196,7 @@ func (r *rollbacks) wasFurther(process multicast.ProcessID, at wal.Position) str
 		switch {
 		case !has || then.Compare(at) <= 0:
 		case then.Segment > at.Segment+maxCheckpoints:
-			r.logger.Error("numbers of a replica are not believed: delete them there", "process", process, "from", k.place, "delete", k.remedy, "position", then, "here", at)
+			r.logger.Error("numbers of a replica are rejected: delete them there", "process", process, "from", k.place, "delete", k.remedy, "position", then, "here", at)
 		default:
 			return fmt.Sprintf("%s knows that the log of process %d was at %d/%d, and it ends at %d/%d: a copy or a snapshot was put back",
 				k.place, process, then.Segment, then.Batch, at.Segment, at.Batch)

@@ -158,7 +158,7 @@ func (s *Server) claimName(ctx context.Context) error {
 	err = s.registry.Claim(ctx, s.presence())
 	for said := false; errors.Is(err, registry.ErrTaken) && last == 0 && time.Now().Before(until); said = true {
 		if !said {
-			s.logger.Warn("the name of this server is taken, perhaps by its last life, whose lease has not ended: waiting", "at most", s.cfg.File.Registry.Lease, "error", err)
+			s.logger.Warn("the name of this server is taken, perhaps by its previous process, whose lease has not ended: waiting", "at most", s.cfg.File.Registry.Lease, "error", err)
 		}
 		if ended := pause.For(ctx, patience); ended != nil {
 			return errors.Join(ended, err)
@@ -166,7 +166,7 @@ func (s *Server) claimName(ctx context.Context) error {
 		err = s.registry.Claim(ctx, s.presence())
 	}
 	if errors.Is(err, registry.ErrUnavailable) {
-		s.logger.Warn("the registry cannot be asked whether this server runs elsewhere, too: going on", "error", err)
+		s.logger.Warn("the registry does not answer whether this server also runs elsewhere: continuing", "error", err)
 		return nil
 	}
 	return err

@@ -58,7 +58,7 @@ func Load(files Files, logger *slog.Logger) (*Credentials, error) {
 		return nil, err
 	}
 	if dir := filepath.Dir(files.CA); hasCAKey(dir) {
-		logger.Warn("the key of the CA is in the directory of this process's certificates: a thief of the directory can speak for anybody; "+
+		logger.Warn("the key of the CA is in the directory of this process's certificates: whoever copies the directory can impersonate every process; "+
 			"move the key and vector-generation to the directory DIR-ca beside that of 'globalfs certs', on a machine without servers and clients",
 			"key", filepath.Join(dir, caKeyFile))
 	}

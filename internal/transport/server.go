@@ -207,7 +207,7 @@ func (s *Server) Close() error {
 func (s *Server) Frames(stream grpc.ClientStreamingServer[wire.Batch, wire.FramesEnd]) error {
 	if info := infoOf(stream.Context()); info != nil && info.identity.Role != identity.Server {
 		s.gate.refusals.Do(func() {
-			s.pool.log.Warn("links refused: only servers have some", "address", s.address, "peer", info.identity.String())
+			s.pool.log.Warn("links refused: the peer is not a server", "address", s.address, "peer", info.identity.String())
 		})
 		return status.Error(codes.PermissionDenied, "only servers have links")
 	}

@@ -216,7 +216,7 @@ func TestDamageUnderLoad(t *testing.T) {
 				}
 				if worker == 0 {
 					if err := s.Put(t.Context(), block.New(id, data)); err != nil {
-						assert.ErrorContains(t, err, "made anew")
+						assert.ErrorContains(t, err, "being rebuilt")
 					}
 				}
 			}

@@ -155,7 +155,7 @@ func (p *partition) exchange(ctx context.Context, c class, build func() ask.Requ
 			}
 		}
 		p.net.notices.Rarely(fmt.Sprintf("partition %d", p.id),
-			"no replica of a partition answers: trying on; check that its servers run and can be reached, and whether they are overloaded",
+			"no replica of a partition answers: trying again; check that its servers run and can be reached, and whether they are overloaded",
 			"partition", p.id, "path", p.path)
 		if err := pause.Between(ctx, wait/2, wait); err != nil {
 			return ask.Reply{}, doubt, err

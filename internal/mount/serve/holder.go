@@ -140,7 +140,7 @@ func (h *held) giveUp(why error) error {
 
 func (h *held) state() (*State, error) {
 	if h.memory == nil {
-		return nil, errors.New("the daemon has told no state")
+		return nil, errors.New("the daemon has sent no state")
 	}
 	packed, err := readState(h.memory)
 	if err != nil {
@@ -176,7 +176,7 @@ func (h *Holder) daemon(ctx context.Context, has *held) error {
 		err = own.send(wordNone)
 	}
 	if err != nil {
-		err = fmt.Errorf("the daemon cannot be told: %w", err)
+		err = fmt.Errorf("the daemon cannot be notified: %w", err)
 	}
 	heard := make(chan struct{})
 	go func() {
