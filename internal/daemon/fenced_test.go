@@ -36,8 +36,8 @@ func TestOldClusterIsFencedWithoutEtcd(t *testing.T) {
 	require.ErrorIs(t, err, errOldCluster)
 }
 
-// Of two servers of different clusters that hear of each other, only the one of the older cluster learns that
-// it must end.
+// If servers of two clusters with the same name exchange messages, only the server of the older cluster
+// learns that it must end.
 func TestTheOlderClusterEnds(t *testing.T) {
 	spec := topology.DefaultSpec()
 	plan, err := spec.Plan()

@@ -20,7 +20,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// noted is an endpoint that notes what happens in which order.
+// noted is an endpoint that records the order of all calls.
 type noted struct {
 	*diary
 	fabric.Endpoint

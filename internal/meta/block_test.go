@@ -139,7 +139,8 @@ func (f *tree) known(id posix.BlockID) bool {
 	return f.at(int(id.Partition()), ids(meta.OpGarbage, id)).Data[0] == 0
 }
 
-// The home of a block keeps it as long as it is anywhere, and hears when it is not.
+// The home of a block keeps the block as long as a file in any partition has it, and gets a post when no file
+// has it any more.
 func TestBlocksAwayFromHome(t *testing.T) {
 	f, ino, id := awayBlock(t)
 	require.True(t, f.known(id))
@@ -173,7 +174,8 @@ func TestBlocksAwayFromHome(t *testing.T) {
 	require.False(t, f.known(id))
 }
 
-// Home hears that a block is dropped before it has decided the move that took it away.
+// The home of a block learns that the block is dropped before it has decided the move of the block's file to
+// another partition.
 func TestAPostOvertakesADecision(t *testing.T) {
 	f, id := newTree(t, 2), posix.MakeBlockID(1, 1, 1)
 	ino := f.make(1, root(1), "f", 0o600)
@@ -194,7 +196,8 @@ func TestAPostOvertakesADecision(t *testing.T) {
 	require.Equal(t, meta.BlockUsage{Dropped: 1, DroppedBytes: 9}, usage)
 }
 
-// A large file that ends away from home tells the homes of all its blocks, in as few posts as hold them.
+// When a large file is removed in another partition than its home, posts inform the homes of all its blocks.
+// There are as few posts as possible.
 func TestDroppedBlocksTravelTogether(t *testing.T) {
 	f := newTree(t, 3)
 	ino := f.make(1, root(1), "f", 0o600)

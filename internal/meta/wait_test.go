@@ -148,8 +148,8 @@ func TestTouches(t *testing.T) {
 	require.Equal(t, posix.OK, u.prepare(0).decide().Code)
 }
 
-// If a party refuses a command alone the votes together come to an error of the command, and to that one if
-// it is final, for any permissions.
+// For any permissions: if a party alone refuses a command, the votes of all parties give an error, too. They
+// give the same error if the error of the party is final.
 func TestARefusalAloneIsARefusal(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	refused := 0

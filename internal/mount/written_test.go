@@ -78,7 +78,8 @@ func TestSmallWritesAreOrderedTogether(t *testing.T) {
 	require.Equal(t, text, m.read(t, "log"))
 }
 
-// Content of a closed file is visible to all mounts, and content of an open file follows by itself.
+// All mounts see the content of a closed file at once. They see the content of an open file after a short
+// time.
 func TestWrittenContentReachesOtherMounts(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	a, b := mountOf(t, n), mountOf(t, n)

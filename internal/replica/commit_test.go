@@ -42,8 +42,8 @@ func (f *fixture) last() multicast.Timestamp {
 	return own.Final
 }
 
-// TestTurnsShareACommit: the store lags behind the executed deliveries, by whole deliveries. The orders
-// deliver again what a crash takes.
+// TestTurnsShareACommit: the store lags behind the executed deliveries, by whole deliveries. After a crash
+// the orders deliver the lost ones again.
 func TestTurnsShareACommit(t *testing.T) {
 	f, dir := onDisk(t)
 	f.open(7)

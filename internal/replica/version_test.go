@@ -24,7 +24,7 @@ func payload(kind order.Kind, body []byte) []byte {
 	return (*core.list)[0].Payload
 }
 
-// foreign is entries that another version has made.
+// foreign returns entries of another version.
 func foreign() map[string][]byte {
 	good := payload(entryBarrier, ask.Seen{}.Append(nil))
 	unknown := ask.Request{Kind: ask.Update, Session: 7, Seq: 9, Command: []byte{255}}

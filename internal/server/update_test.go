@@ -58,7 +58,7 @@ func hosting(ctx context.Context, running *sync.WaitGroup) *Server {
 	return s
 }
 
-// Only the replica that takes over the state of another one, and does not answer meanwhile, is missing in the
+// A replica that is taking over the state of another one does not answer. Only this replica is missing in the
 // status.
 func TestReplicasAreAskedAtOnce(t *testing.T) {
 	for busy := range uint16(2) {

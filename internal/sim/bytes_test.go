@@ -28,7 +28,7 @@ func TestPrimCastBurst(t *testing.T) {
 	t.Logf("reached: %+v", reach)
 }
 
-// little gives links with short frames and small windows, and tells the protocol these limits.
+// little configures links with short frames and small windows, and a protocol with these limits.
 func little(seed uint64, cfg *Config, p primcast.Config) primcast.Config {
 	rng := rand.New(rand.NewPCG(seed, 12))
 	p.MaxFrame = 1 << (4 + rng.IntN(8))

@@ -134,8 +134,8 @@ func TestCommutingProcessesDoNotRestart(t *testing.T) {
 	require.ErrorContains(t, err, "leave Crash, CrashAll, Chase and Spares out")
 }
 
-// TestCommutingDoNotWait: in a crowd, a message without conflicts takes as long as a lone message (T 4.4.3).
-// A message with conflicts still waits for the conflicting ones.
+// TestCommutingDoNotWait: under load, a message without conflicts has the latency of a single message (T
+// 4.4.3). A message with conflicts still waits for the conflicting messages.
 func TestCommutingDoNotWait(t *testing.T) {
 	core := primcast.Config{SuspectAfter: time.Hour, CheckpointMin: 1 << 20}
 	slow := map[string]bool{}

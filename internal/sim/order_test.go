@@ -113,7 +113,8 @@ func TestSkeenInOrderKeepsAtomicGlobalOrder(t *testing.T) {
 	})
 }
 
-// TestSkeenInOrderSteps: three steps alone, four in a crowd with the same destinations.
+// TestSkeenInOrderSteps: a message takes three steps without concurrent messages, and four with concurrent
+// messages to the same destinations.
 func TestSkeenInOrderSteps(t *testing.T) {
 	seeds(t, 100, func(seed uint64) error {
 		cfg := unit(seed, groupsOf(seed, 1, 5, 1)...)

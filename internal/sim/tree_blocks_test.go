@@ -277,7 +277,8 @@ func (s *treeStores) list(p uint16) []posix.BlockID {
 	return slices.SortedFunc(maps.Keys(s.has[p]), func(a, b posix.BlockID) int { return slices.Compare(a[:], b[:]) })
 }
 
-// sweep asks the home of blocks that were found in the store of p for the garbage among them, and deletes it.
+// sweep queries the home of some blocks, which were found in the store of p, for the garbage among them. It
+// deletes the garbage, and returns the number of deleted blocks.
 func (c *treeClient) sweep(p, home uint16, found []posix.BlockID) int {
 	garbage := meta.Command{Op: meta.OpGarbage}
 	for _, id := range found {

@@ -68,7 +68,7 @@ func newTreeClient(r *tree, id int) *treeClient {
 
 func (c *treeClient) goOn() { c.resume() }
 
-// await stands still until what start has begun calls c.goOn.
+// await calls start, and waits until an event that start has scheduled calls c.goOn.
 func (c *treeClient) await(start func()) {
 	start()
 	c.yield(struct{}{})

@@ -161,7 +161,7 @@ func (r *tree) learnShards(p multicast.ProcessID) {
 	r.growth.spreads[p] = true
 }
 
-// grown reports whether the addition is complete, and notes what came of it.
+// grown reports whether the addition is complete, and records its outcome.
 func (r *tree) grown() bool {
 	if !r.grow {
 		return true

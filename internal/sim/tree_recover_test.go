@@ -141,7 +141,7 @@ func (r *tree) preload() error {
 	return nil
 }
 
-// survivor is what is left of a stopped replica.
+// survivor is the durable state of a stopped replica.
 type survivor struct {
 	store   *kv.Store
 	replica *replica.Replica

@@ -172,7 +172,7 @@ func (r *tree) loseDisks(spares []multicast.ProcessID) {
 	})
 }
 
-// lose stops the replica with a seat for ever, or lets it live; after a while the spare is started.
+// lose stops the replica of a seat for ever, or lets it continue. It starts the spare after a random time.
 func (g *treeGroup) lose(seat int, spare multicast.ProcessID) {
 	net, old, member := g.run.net, g.members[seat], g.complete()
 	if !slices.Contains(g.born.Members, old) {

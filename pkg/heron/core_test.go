@@ -77,7 +77,8 @@ func (b *bed) tell(p multicast.ProcessID, n note) {
 	b.step(Input{})
 }
 
-// reachedAt tells that a process has reached the first common request, at a place of its group's log.
+// reachedAt returns the note of a process that has reached the first common request, at a place of its
+// group's log.
 func reachedAt(place uint64) note { return note{meeting: meeting{count: 1, place: place}} }
 
 // end completes the operations of the last step, reads with data.

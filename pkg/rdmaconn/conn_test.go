@@ -80,7 +80,7 @@ func TestConn(t *testing.T) {
 	})
 }
 
-// TestHalfClose: the peer of a stream that has ended reads all of it, and its own stream goes on.
+// TestHalfClose: after CloseWrite, the peer reads the whole stream, and can still write its own stream.
 func TestHalfClose(t *testing.T) {
 	forAll(t, func(t *testing.T, cfg Config) {
 		a, b := connect(t, cfg)

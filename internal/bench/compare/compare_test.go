@@ -116,7 +116,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A measure that needs the work of another one makes it by itself.
+// A measure that needs the files of another measure creates them itself if the other one did not run.
 func TestMeasuresAlone(t *testing.T) {
 	for _, name := range []string{"stat", "readdir", "rename", "unlink", "read-1m", "random-write-4k", "random-read-4k", "rm-rf"} {
 		cfg := small(t, "one")

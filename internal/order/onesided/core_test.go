@@ -273,8 +273,8 @@ func TestBehindGivesNoState(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestProbesAreFree: an order that holds more probes than the log may keep goes on, also after a restart: the
-// state machine needs none of them.
+// TestProbesAreFree: an order continues after more probes than its log may keep, also after a restart,
+// because the state machine needs no probes.
 func TestProbesAreFree(t *testing.T) {
 	g := newGroup(t)
 	g.propose(1, 1, 10)

@@ -57,8 +57,8 @@ func rough(seed uint64) Config {
 	return cfg
 }
 
-// TestLost: with all faults, what has ended well is there, nothing lands behind a reset, and every operation
-// has one completion, in order.
+// TestLost: under all faults, successful writes are in the memory, no write lands after a reset of its queue,
+// and every operation has one completion, in order.
 func TestLost(t *testing.T) {
 	var reached Stats
 	landed := 0
@@ -114,8 +114,8 @@ func TestLost(t *testing.T) {
 	require.Positive(t, reached.LandedLate)
 }
 
-// TestCrash: a node stops with its memory; what it had posted lands up to some point, and never after its
-// successor has started.
+// TestCrash: a node stops, and its memory is lost. A prefix of its posted operations lands, and no operation
+// lands after its successor has started.
 func TestCrash(t *testing.T) {
 	some, all, halved := 0, 0, 0
 	for seed := range uint64(200) {

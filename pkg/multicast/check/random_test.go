@@ -209,7 +209,7 @@ func obviousPositions(h *History) bool {
 	return true
 }
 
-// hasCycle removes what has nothing before it, as long as there is such a message.
+// hasCycle removes messages without a predecessor until there is none. It reports whether messages are left.
 func hasCycle(r relation) bool {
 	for {
 		after := map[multicast.MessageID]bool{}

@@ -61,8 +61,8 @@ func TestUnknownClassBlocksAll(t *testing.T) {
 	require.Empty(t, late.unknown)
 }
 
-// TestStuckMessagePinsNothing: delivered messages of another class are covered, told, and forgotten with
-// their places in T.
+// TestStuckMessagePinsNothing: delivered messages of another class are covered, the coverage is reported, and
+// they are forgotten with their places in T.
 func TestStuckMessagePinsNothing(t *testing.T) {
 	c, out := oneStuck(t)
 	at := multicast.ClassPosition{Class: ownClass, Position: out.Deliveries[0].Position()}

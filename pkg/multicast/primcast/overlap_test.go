@@ -11,7 +11,7 @@ import (
 
 func overlapping(cfg *Config) { cfg.Overlap = true }
 
-// early is what a step sends before its records are durable.
+// early returns the part of a step's output that leaves before the records of the step are durable.
 func early(out *multicast.Output) *multicast.Output { return &multicast.Output{Frames: out.Early} }
 
 // overlapped is primary 1 with entry 1 in its log, and the mark of its epoch. Its clock is not the lowest.

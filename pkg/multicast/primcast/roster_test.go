@@ -94,8 +94,8 @@ func TestR1AsksThoseBefore(t *testing.T) {
 	}
 }
 
-// TestR1TakesTheLatestRoster: the failed change has a roster of its own, and 1, which knows of it, receives a
-// later epoch without it.
+// TestR1TakesTheLatestRoster: process 1 knows the roster of a failed change, and receives a later epoch
+// without this roster.
 func TestR1TakesTheLatestRoster(t *testing.T) {
 	c := newProc(t, 1)
 	c.hear(2, newEpochOf(Epoch{Number: 2, Leader: 2}))
@@ -205,8 +205,8 @@ func replaced(t *testing.T) *cluster {
 	return c
 }
 
-// TestReplacement: the new member delivers all, and with it and one other the group goes on; other groups
-// count its ACKs.
+// TestReplacement: the new member delivers all messages. The group continues with the new member and one
+// other, and other groups count the ACKs of the new member.
 func TestReplacement(t *testing.T) {
 	c := replaced(t)
 	c.has([]uint64{1}, 7)

@@ -41,8 +41,8 @@ func TestAdoptTakesTheStateOfAnother(t *testing.T) {
 	require.Zero(t, again.missing)
 }
 
-// TestAdoptKeepsWhatWasSaid: the own promise and the ceiling of the clock, which are ahead of the other's
-// (I1), stay.
+// TestAdoptKeepsWhatWasSaid: a process that adopts a state keeps its own promise and the ceiling of its
+// clock, if they are ahead of those in the state (I1).
 func TestAdoptKeepsWhatWasSaid(t *testing.T) {
 	ahead, _ := deliveredOne(t, 3)
 	c := newProc(t, 2)

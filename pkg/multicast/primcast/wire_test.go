@@ -223,7 +223,7 @@ func (p *proc) step(in multicast.Input) *multicast.Output {
 	return out
 }
 
-// hear steps p with one frame; without packets it is the start of a link.
+// hear steps p with one frame. Without packets, the frame is the start of a link.
 func (p *proc) hear(from multicast.ProcessID, packets ...packet) *multicast.Output {
 	return p.step(multicast.Input{Frames: []multicast.Frame{{Peer: from, Data: encode(packets...)}}})
 }

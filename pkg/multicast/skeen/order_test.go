@@ -22,8 +22,8 @@ func (n *net) ask(p multicast.ProcessID, dest ...multicast.GroupID) {
 	}}})
 }
 
-// slowStart plays the example of the package's doc up to where G has heard all that H can
-// say: c2 is 2.1 to H and K, and START to K is slow; c1 is 1.1 to G and H.
+// slowStart plays the example of the package's doc, until G has received all messages that H can send: c2 is
+// message 2.1 to H and K, and its START to K is slow; c1 is message 1.1 to G and H.
 func slowStart(t *testing.T, when Acknowledge) *net {
 	n := newNetWith(t, when)
 	n.cores[h].clock = 8

@@ -13,7 +13,7 @@ var groups = []multicast.Group{
 	{ID: 1, Members: []multicast.ProcessID{1}}, {ID: 2, Members: []multicast.ProcessID{2}}, {ID: 3, Members: []multicast.ProcessID{3}},
 }
 
-// net steps processes one at a time; what they send waits until the test takes it.
+// net steps processes one at a time. Their frames wait until the test delivers them.
 type net struct {
 	t         *testing.T
 	cores     map[multicast.ProcessID]*Core
@@ -79,7 +79,7 @@ func (n *net) carryAll() {
 	}
 }
 
-// order gives what p delivered, as (sender, final).
+// order returns the deliveries of p, as (sender, final).
 func (n *net) order(p multicast.ProcessID) [][2]uint64 {
 	var all [][2]uint64
 	for _, d := range n.delivered[p] {

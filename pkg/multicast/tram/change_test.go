@@ -64,7 +64,7 @@ func TestCatchUpCuts(t *testing.T) {
 	require.Zero(t, c.ledger.last())
 }
 
-// TestCatchUpNeedsWhatIsApplied: a candidate does not lead if a member has applied what no log holds.
+// TestCatchUpNeedsWhatIsApplied: a candidate does not lead if a member has applied entries that no log holds.
 func TestCatchUpNeedsWhatIsApplied(t *testing.T) {
 	c := standing(t, 2)
 	written(c.members[0].image, c, 1, timestamp(2, 1), from(30, 1, 5))

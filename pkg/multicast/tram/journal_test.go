@@ -142,7 +142,8 @@ func TestVoidGrant(t *testing.T) {
 	require.False(t, c.mayLead(), "one member of two has forgotten what it has granted")
 }
 
-// TestCheckpoint stands for all records: a process with it alone is as one with all.
+// TestCheckpoint: a checkpoint replaces all records. A process that restarts from the checkpoint has the same
+// state as one that restarts from all records.
 func TestCheckpoint(t *testing.T) {
 	c := rebornCore(t, 0, func(cfg *Config) { cfg.CheckpointMin = 1 })
 	step(c, Input{})
@@ -246,7 +247,7 @@ func TestSeats(t *testing.T) {
 	require.Empty(t, out.Ops)
 }
 
-// TestPromiseIsRecorded before anybody hears of it.
+// TestPromiseIsRecorded: a promise is recorded before another process learns of it.
 func TestPromiseIsRecorded(t *testing.T) {
 	c := rebornCore(t, 0, nil)
 	log := step(c, Input{}).Records
@@ -275,7 +276,7 @@ func TestAppliedIsRecorded(t *testing.T) {
 }
 
 // TestRestartFarBehind: the state machine and the last checkpoint are further behind than a ring is long. All
-// entries that the process had told of are in its memory again (S3).
+// entries that the process had reported are in its memory again (S3).
 func TestRestartFarBehind(t *testing.T) {
 	small := func(cfg *Config) { cfg.Self, cfg.Slots = 41, 4 }
 	c := rebornCore(t, 0, small)
@@ -329,7 +330,7 @@ func mustReplay(t *testing.T, life uint32, record []byte) error {
 	return c.Replay(record)
 }
 
-// TestRedeliver: what the state machine has is delivered again, as far as the log has it.
+// TestRedeliver: entries that the state machine already has are delivered again, as far as the log has them.
 func TestRedeliver(t *testing.T) {
 	c := rebornCore(t, 0, nil)
 	log := step(c, Input{}).Records
@@ -346,8 +347,8 @@ func TestRedeliver(t *testing.T) {
 	require.EqualValues(t, 3, c.delivered.Final)
 }
 
-// TestFormerNodeAsks: a node whose seat another one has taken over leads no more, also if this process has
-// heard of the loss from a third one only (L6).
+// TestFormerNodeAsks: a node whose seat another node has taken over does not lead any more, also if only a
+// third process has reported the replacement (L6).
 func TestFormerNodeAsks(t *testing.T) {
 	c := rebornCore(t, 0, nil)
 	step(c, Input{})

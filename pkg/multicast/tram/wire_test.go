@@ -58,7 +58,7 @@ func TestPartsAreNotValid(t *testing.T) {
 	}
 }
 
-// TestHostileSlots: what does not decode is refused, whatever it is.
+// TestHostileSlots: decoding a damaged slot returns a valid message or false, and never panics.
 func TestHostileSlots(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	e := anEntry()
