@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LogStatus is what a log holder tells.
+// LogStatus is the status of a log holder.
 type LogStatus struct {
 	PID     int       `json:"pid"`
-	Ends    bool      `json:"ends"`    // nobody uses the mount any more
-	Changes int       `json:"changes"` // that it orders
-	Since   time.Time `json:"since"`   // when it has begun with that
+	Ends    bool      `json:"ends"`    // no program uses the mount any more
+	Changes int       `json:"changes"` // number of changes that the log holder orders
+	Since   time.Time `json:"since"`   // when it has begun to order changes
 }
 
 // statusSocket sends the status of a log holder to the processes that have connected to its socket.
@@ -36,10 +36,10 @@ type statusSocket struct {
 	ended bool            // GUARDED_BY mu
 }
 
-// maxPeers bounds the processes that wait for a log holder.
+// maxPeers is the maximum number of processes that wait for a log holder.
 const maxPeers = 64
 
-// listen begins to serve at the place of the mount.
+// listen creates the socket for the mount point, and begins to accept connections.
 func (n *statusSocket) listen(dir string) error {
 	place, err := logPlace(dir)
 	if err != nil {
@@ -107,7 +107,7 @@ func (n *statusSocket) update(change func(*LogStatus)) {
 	defer n.mu.Unlock()
 	change(&n.now)
 	for _, conn := range n.peers {
-		_ = (&link{conn}).sendStatus(&n.now) // one that does not listen any more has ended
+		_ = (&link{conn}).sendStatus(&n.now) // fails only if the process has ended
 	}
 }
 
@@ -129,8 +129,8 @@ func (n *statusSocket) close() {
 // logGrace is the time in which a log holder notices that the mount has ended.
 const logGrace = time.Second
 
-// AwaitLogs returns when no log holder orders changes of an earlier mount at dir any more, and no earlier
-// mount there is about to end. It calls each with what it waits for.
+// AwaitLogs waits until no log holder orders changes of an earlier mount at dir, and no earlier mount there
+// is about to end. It calls each with the status of each log holder for which it waits.
 func AwaitLogs(ctx context.Context, dir string, each func(LogStatus)) error {
 	for _, socket := range logSockets(dir) {
 		if err := awaitLog(ctx, socket, each); err != nil {
@@ -165,7 +165,7 @@ func awaitLog(ctx context.Context, socket string, each func(LogStatus)) error {
 	}
 }
 
-// connectLog connects to a log holder; nil: it is gone.
+// connectLog connects to a log holder; nil: the log holder has ended.
 func connectLog(ctx context.Context, socket string) (*link, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unixpacket", socket)
 	if errors.Is(err, syscall.ECONNREFUSED) {
