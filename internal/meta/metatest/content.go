@@ -145,7 +145,7 @@ func (m *Model) fallocate(c *meta.Command) posix.Code {
 	return posix.OK
 }
 
-// xattr sets or removes one.
+// xattr sets or removes an extended attribute.
 func (m *Model) xattr(c *meta.Command) posix.Code {
 	n := m.nodes[c.Ino]
 	if n == nil {
