@@ -58,7 +58,7 @@ const holdEvery = replica.HoldBlocks / 4
 type Options struct {
 	Build    string          // version of the program
 	Scratch  string          // directory for temporary files
-	Progress *progress.Meter // nil: nobody looks
+	Progress *progress.Meter // nil: the progress is not shown
 }
 
 // Create makes a backup of a running cluster.

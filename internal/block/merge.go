@@ -86,7 +86,7 @@ type head struct {
 	live bool
 }
 
-// advance takes the next id, and notes the first error in failed.
+// advance moves to the next id, and stores the first error in failed.
 func (h *head) advance(failed *error) {
 	var err error
 	h.id, err, h.live = h.next()

@@ -22,7 +22,7 @@ func (p *Protocol) validateConflicts(cfg *Config) error {
 	return nil
 }
 
-// conflict is the relation of the History.
+// conflict implements History.Conflict.
 func (r *run) conflict(a, b multicast.MessageID) bool {
 	m, o := r.sent[a], r.sent[b]
 	// Integrity reports messages that were not sent.

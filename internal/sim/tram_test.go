@@ -85,8 +85,8 @@ func tramRestartsOf(seed uint64, sync bool) tramConfig {
 	return cfg
 }
 
-// TestTramSync: in mode sync a process, a group or all lose power under all other faults. Nothing that was
-// delivered is lost.
+// TestTramSync: with durability sync, one process, one group or all processes lose power, under all other
+// faults. No delivered message is lost.
 func TestTramSync(t *testing.T) {
 	tramRestart(t, 120, true, "restarted", "blackouts", "transfers", "checkpoints", "replaced", "zombies")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/pause"
 )
 
-// site is the place of work in one directory, of one round with one number of clients.
+// site is the working directory of one measurement: one round in one directory, with a number of clients.
 type site struct {
 	ctx      context.Context
 	cfg      *Config

@@ -6,7 +6,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// asks reports whether p waits for acknowledgements. The START of p must have come.
+// asks reports whether p waits for acknowledgements. The START of p must have arrived.
 func (p *pending) asks() bool {
 	return p.start.Order == multicast.AtomicGlobal && len(p.start.Dest) > 1
 }
@@ -21,7 +21,7 @@ func (c *Core) acknowledge(p *pending) {
 
 // acknowledgeInOrder keeps I4, along the messages that are not delivered, in their order.
 func (c *Core) acknowledgeInOrder() {
-	var open []*pending // they ask, and not all have acknowledged them
+	var open []*pending // messages that ask for acknowledgements and do not have all of them
 	for _, p := range c.local {
 		if !p.asks() {
 			continue

@@ -44,8 +44,8 @@ type pending struct {
 	bound multicast.Timestamp // local[m], then final[m]
 	final bool
 
-	acked    []multicast.ProcessID // have acknowledged it
-	ackedOwn bool                  // we have said ACK
+	acked    []multicast.ProcessID // the processes that have acknowledged it
+	ackedOwn bool                  // this process has sent its ACK
 }
 
 func (p *pending) position() multicast.Position {
@@ -237,7 +237,7 @@ func (c *Core) safe() multicast.Timestamp {
 	return c.clock
 }
 
-// send puts something into the frames to all processes of the groups in dest.
+// send adds a message to the frames to all processes of the groups in dest.
 func (c *Core) send(dest []multicast.GroupID, s said) {
 	for _, g := range dest {
 		c.frames.add(c.process[g], s)
