@@ -141,7 +141,7 @@ func (d *delegations) open(ctx context.Context, partition uint16) (*logOf, error
 	}
 	d.journal.Begin(idOf(l))
 	d.begin(l)
-	d.router.Go(func(life context.Context) { d.hear(life, l) })
+	d.router.Go(func(life context.Context) { d.watchRecalls(life, l) })
 	return l, nil
 }
 

@@ -180,8 +180,8 @@ func (d *delegations) refillEarly(life context.Context, l *logOf) {
 	l.refilling = false
 }
 
-// hear watches for recalls, and returns the recalled directories, until the log ends.
-func (d *delegations) hear(life context.Context, l *logOf) {
+// watchRecalls watches for recalls, and returns the recalled directories, until the log ends.
+func (d *delegations) watchRecalls(life context.Context, l *logOf) {
 	w := ask.Watching{Linger: recallLinger, Recalls: true}
 	for life.Err() == nil {
 		if d.isOver(l) {

@@ -110,19 +110,19 @@ func (a *Access) find(whole context.Context) error {
 }
 
 // take adopts the description of the cluster from a server if it is newer than the known one.
-func (a *Access) take(said *Description) error {
-	spec, err := topology.ParseSpec([]byte(said.Spec))
+func (a *Access) take(received *Description) error {
+	spec, err := topology.ParseSpec([]byte(received.Spec))
 	if err != nil {
-		return fmt.Errorf("server %s: description of the cluster: %w", said.Server, err)
+		return fmt.Errorf("server %s: description of the cluster: %w", received.Server, err)
 	}
-	spec.Version, spec.Revoked = said.Version, said.Revoked
+	spec.Version, spec.Revoked = received.Version, received.Revoked
 	d, err := describe(spec)
 	if err != nil {
-		return fmt.Errorf("server %s: description of the cluster: %w", said.Server, err)
+		return fmt.Errorf("server %s: description of the cluster: %w", received.Server, err)
 	}
 	newer, err := a.known.offer(d)
 	if err == nil {
-		a.delegates.Store(&said.Delegates)
+		a.delegates.Store(&received.Delegates)
 	}
 	if newer && a.network.Credentials != nil {
 		a.network.Credentials.SetRevoked(revocations(d))

@@ -73,7 +73,7 @@ func (a answering) CallAddress(ctx context.Context, _ string, request []byte) ([
 	if err := json.Unmarshal(request, &q); err != nil {
 		return nil, err
 	}
-	known, err := a.hear(ctx, q.Numbers)
+	known, err := a.exchange(ctx, q.Numbers)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (s *Server) learn(ctx context.Context) (*description, error) {
 			return nil, err
 		}
 	}
-	for said := false; ; said = true {
+	for logged := false; ; logged = true {
 		d, err := s.ask(ctx)
 		switch {
 		case err == nil:
@@ -47,7 +47,7 @@ func (s *Server) learn(ctx context.Context) (*description, error) {
 		case last != nil:
 			s.logger.Warn("the registry is unavailable: starting with what was known of the cluster", "version", last.spec.Version, "error", err)
 			return last, nil
-		case !said:
+		case !logged:
 			s.logger.Warn("the registry is unavailable, and this server is new: waiting for it", "error", err)
 		}
 		if err := pause.For(ctx, patience); err != nil {
@@ -186,12 +186,12 @@ func (s *Server) introduce(ctx context.Context) error {
 	endpoint := s.endpoint(self.Storage)
 	defer func() { _ = endpoint.Close() }() // nothing uses it
 	admin := region.NewAdmin(endpoint, patience)
-	for said := false; ; said = true {
+	for logged := false; ; logged = true {
 		err := sendMembers(ctx, admin, d, self)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if !said {
+		if !logged {
 			s.logger.Warn("no other storage server of the region can be informed of this new one: trying again", "error", err)
 		}
 		if err := pause.For(ctx, patience); err != nil {
@@ -227,7 +227,7 @@ func (s *Server) watch(ctx context.Context, stop context.CancelCauseFunc) {
 			s.logger.Error("the description of the cluster in the registry is unusable: continuing with the last usable one", "error", err)
 			return
 		}
-		if err := s.hear(d); err != nil {
+		if err := s.adoptNewer(d); err != nil {
 			stop(err)
 		}
 	})
@@ -262,8 +262,8 @@ func (s *Server) probe(ctx context.Context) {
 	}
 }
 
-// hear adopts a description, and triggers its application if it is newer.
-func (s *Server) hear(d *description) error {
+// adoptNewer adopts a description, and triggers its application if it is newer.
+func (s *Server) adoptNewer(d *description) error {
 	newer, err := s.adopt(d)
 	if err != nil || !newer {
 		return err
@@ -325,7 +325,7 @@ func (s *Server) retire(ctx context.Context) {
 			return nil
 		})
 		if err == nil {
-			err = s.hear(d)
+			err = s.adoptNewer(d)
 		}
 		if err != nil {
 			s.logger.Warn("this server has no blocks any more, but cannot be taken out of its region's ring: it is tried again", "error", err)

@@ -101,7 +101,7 @@ func (s *Server) replaceDamaged(ctx context.Context, damaged server.Damage) erro
 	}
 	s.logger.Warn("a damaged replica is replaced: another process takes its place here and takes over the state of the others; the damaged files are kept",
 		"partition", damaged.Partition, "process", damaged.Process)
-	return s.hear(d)
+	return s.adoptNewer(d)
 }
 
 // errReplaced means that a replica was replaced already.

@@ -50,25 +50,26 @@ func (s *Server) newRollbacks() *rollbacks {
 	return r
 }
 
-// hear answers a server that sends its numbers.
-func (r *rollbacks) hear(ctx context.Context, said *Numbers) (Numbers, error) {
-	if said == nil {
+// exchange stores the numbers that a server has sent, and returns the numbers of this server that were known
+// before.
+func (r *rollbacks) exchange(ctx context.Context, sent *Numbers) (Numbers, error) {
+	if sent == nil {
 		return Numbers{}, errors.New("numbers: none were given")
 	}
-	if err := said.validate(); err != nil {
+	if err := sent.validate(); err != nil {
 		return Numbers{}, err
 	}
-	if who := asking(ctx); !who.Server || who.Name != "" && who.Name != said.Server {
-		return Numbers{}, fmt.Errorf("only server %s itself tells its numbers", said.Server)
+	if who := asking(ctx); !who.Server || who.Name != "" && who.Name != sent.Server {
+		return Numbers{}, fmt.Errorf("only server %s itself may send its numbers", sent.Server)
 	}
 	plan := r.plan()
-	if said.Cluster != nil && !said.Cluster.Equal(plan.Created) { // one of both learns from the answer that it is the old one
-		return Numbers{Server: said.Server, Instance: said.Instance, Cluster: &plan.Created}, nil
+	if sent.Cluster != nil && !sent.Cluster.Equal(plan.Created) { // one of both learns from the answer that it is the old one
+		return Numbers{Server: sent.Server, Instance: sent.Instance, Cluster: &plan.Created}, nil
 	}
-	if plan.Server(said.Server) == nil {
-		return Numbers{}, fmt.Errorf("the cluster has no server %q", said.Server)
+	if plan.Server(sent.Server) == nil {
+		return Numbers{}, fmt.Errorf("the cluster has no server %q", sent.Server)
 	}
-	known := r.peers.hear(said, plan.ReplicasOn(said.Server))
+	known := r.peers.exchange(sent, plan.ReplicasOn(sent.Server))
 	known.Cluster = &plan.Created
 	return known, nil
 }
@@ -216,7 +217,7 @@ const (
 func (r *rollbacks) begin(ctx context.Context, incarnation uint64) error {
 	via := r.dial()
 	defer r.hangUp(via)
-	_, err := r.tell(ctx, via, incarnation, nil, true)
+	_, err := r.send(ctx, via, incarnation, nil, true)
 	return err
 }
 
@@ -244,7 +245,7 @@ func (r *rollbacks) run(ctx context.Context, of *server.Server) error {
 		for process, at := range of.Positions(ctx) {
 			logs[uint32(process)] = at
 		}
-		has, err := r.tell(ctx, via, of.Incarnation(), logs, time.Since(noted) > noteEvery)
+		has, err := r.send(ctx, via, of.Incarnation(), logs, time.Since(noted) > noteEvery)
 		if err != nil {
 			return err
 		}
@@ -255,9 +256,9 @@ func (r *rollbacks) run(ctx context.Context, of *server.Server) error {
 	return nil
 }
 
-// tell sends the numbers to the neighbours and, if registry is set, writes them to the registry. It reports
+// send sends the numbers to the neighbours and, if registry is set, writes them to the registry. It reports
 // whether the registry has them.
-func (r *rollbacks) tell(ctx context.Context, via caller, incarnation uint64, logs map[uint32]wal.Position, registry bool) (has bool, err error) {
+func (r *rollbacks) send(ctx context.Context, via caller, incarnation uint64, logs map[uint32]wal.Position, registry bool) (has bool, err error) {
 	n := Numbers{Server: r.name, Instance: r.instance, Incarnation: incarnation, Logs: logs}
 	if _, err := r.askServers(ctx, via, &n, neighbours(r.plan(), r.name)); err != nil || !registry {
 		return false, err

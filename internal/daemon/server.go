@@ -156,8 +156,8 @@ func (s *Server) claimName(ctx context.Context) error {
 	}
 	until := time.Now().Add(s.cfg.File.Registry.Lease + patience)
 	err = s.registry.Claim(ctx, s.presence())
-	for said := false; errors.Is(err, registry.ErrTaken) && last == 0 && time.Now().Before(until); said = true {
-		if !said {
+	for logged := false; errors.Is(err, registry.ErrTaken) && last == 0 && time.Now().Before(until); logged = true {
+		if !logged {
 			s.logger.Warn("the name of this server is taken, perhaps by its previous process, whose lease has not ended: waiting", "at most", s.cfg.File.Registry.Lease, "error", err)
 		}
 		if ended := pause.For(ctx, patience); ended != nil {

@@ -74,9 +74,9 @@ func attachByHelper(dir string, o *Options) (fd int, err error) {
 	cmd := exec.Command(helper, "-o", strings.Join(options, ","), "--", dir)
 	cmd.Env = append(os.Environ(), "_FUSE_COMMFD=3")
 	cmd.ExtraFiles = []*os.File{theirs}
-	said, err := cmd.CombinedOutput()
+	output, err := cmd.CombinedOutput()
 	if err := errors.Join(err, theirs.Close()); err != nil {
-		return -1, fmt.Errorf("%w: %s", err, strings.TrimSpace(string(said)))
+		return -1, fmt.Errorf("%w: %s", err, strings.TrimSpace(string(output)))
 	}
 	control := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(pair[0], make([]byte, 1), control, unix.MSG_CMSG_CLOEXEC)

@@ -178,13 +178,13 @@ func (h *Holder) daemon(ctx context.Context, has *held) error {
 	if err != nil {
 		err = fmt.Errorf("the daemon cannot be notified: %w", err)
 	}
-	heard := make(chan struct{})
+	received := make(chan struct{})
 	go func() {
-		defer close(heard)
+		defer close(received)
 		own.hold(has)
 	}()
 	ended := cmd.Wait()
-	<-heard // all words of the daemon were received
+	<-received // all words of the daemon were received
 	return errors.Join(ended, err)
 }
 

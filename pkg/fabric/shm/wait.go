@@ -44,7 +44,7 @@ func (e *Endpoint) Poll(into *fabric.Events) {
 // Wait implements fabric.Endpoint. It polls the rings for Config.Spin at most before it sleeps.
 func (e *Endpoint) Wait(atMost time.Duration) {
 	start := time.Now()
-	if e.tell(e.spin == 0) || e.spinFor(min(e.spin, atMost), start) || e.tell(true) {
+	if e.lookOnce(e.spin == 0) || e.spinFor(min(e.spin, atMost), start) || e.lookOnce(true) {
 		return
 	}
 	left := atMost - time.Since(start)
@@ -56,7 +56,7 @@ func (e *Endpoint) Wait(atMost time.Duration) {
 	for {
 		select {
 		case <-e.wake:
-			if e.tell(true) {
+			if e.lookOnce(true) {
 				if time.Since(start) < e.cfg.Spin {
 					e.spin = e.cfg.Spin // a longer poll would have found the event
 				}
@@ -70,9 +70,9 @@ func (e *Endpoint) Wait(atMost time.Duration) {
 	}
 }
 
-// tell reads the rings once, and reports whether Wait must return. sleep says that no poll follows, so that
-// peers must send bells.
-func (e *Endpoint) tell(sleep bool) bool {
+// lookOnce reads the rings once, and reports whether Wait must return. sleep says that no poll follows, so
+// that peers must send bells.
+func (e *Endpoint) lookOnce(sleep bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.asleep && !sleep && !e.guarded {
@@ -96,7 +96,7 @@ func (e *Endpoint) spinFor(most time.Duration, start time.Time) bool {
 	}
 	for time.Since(start) < most {
 		for range 16 {
-			if e.tell(false) {
+			if e.lookOnce(false) {
 				e.spin = e.cfg.Spin
 				return true
 			}

@@ -110,11 +110,11 @@ func (x *index) integrity() []Violation {
 
 func (x *index) timestamps() []Violation {
 	var found []Violation
-	type said struct {
+	type firstFinal struct {
 		final multicast.Timestamp
 		by    int
 	}
-	first := make([]*said, len(x.messages))
+	first := make([]*firstFinal, len(x.messages))
 	report := func(p, q int, detail string, messages ...int) {
 		found = append(found, Violation{
 			Property: "timestamps", Processes: slices.Compact([]multicast.ProcessID{x.Processes[p].ID, x.Processes[q].ID}),
@@ -126,7 +126,7 @@ func (x *index) timestamps() []Violation {
 			m := &x.messages[d.message]
 			switch f := first[d.message]; {
 			case f == nil:
-				first[d.message] = &said{final: d.final, by: p}
+				first[d.message] = &firstFinal{final: d.final, by: p}
 				if d.final <= m.After {
 					report(p, p, fmt.Sprintf("process %d delivered message %v with final timestamp %d, which had to be above %d",
 						x.Processes[p].ID, m.ID, d.final, m.After), d.message)

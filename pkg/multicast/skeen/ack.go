@@ -15,7 +15,7 @@ func (p *pending) asks() bool {
 func (c *Core) acknowledge(p *pending) {
 	if !p.ackedOwn {
 		p.ackedOwn = true
-		c.send(p.start.Dest, said{id: p.id, ack: true})
+		c.send(p.start.Dest, packet{id: p.id, ack: true})
 	}
 }
 

@@ -142,7 +142,7 @@ func TestNobodyAsksWhereNobodyAcknowledges(t *testing.T) {
 	n := newNetWith(t, Never)
 	require.Panics(t, func() { n.ask(1, 1, 2) })
 	m := &multicast.Message{ID: multicast.MessageID{Sender: 2, Seq: 1}, Dest: []multicast.GroupID{1, 2}, Order: multicast.AtomicGlobal}
-	n.step(1, multicast.Input{Frames: []multicast.Frame{{Peer: 2, Data: said{id: m.ID, start: m}.append(nil)}}})
+	n.step(1, multicast.Input{Frames: []multicast.Frame{{Peer: 2, Data: packet{id: m.ID, start: m}.append(nil)}}})
 	require.EqualValues(t, 1, n.cores[1].Stats().Malformed)
 	require.Zero(t, n.cores[1].Pending())
 }
@@ -150,7 +150,7 @@ func TestNobodyAsksWhereNobodyAcknowledges(t *testing.T) {
 // TestStrayAcksAreDropped: of unknown messages, of delivered ones, and twice.
 func TestStrayAcksAreDropped(t *testing.T) {
 	n := newNetWith(t, InOrder)
-	ack := said{id: multicast.MessageID{Sender: 2, Seq: 1}, ack: true}.append(nil)
+	ack := packet{id: multicast.MessageID{Sender: 2, Seq: 1}, ack: true}.append(nil)
 	n.step(1, multicast.Input{Frames: []multicast.Frame{{Peer: 3, Data: ack}}})
 	require.EqualValues(t, 1, n.cores[1].Stats().Repeated)
 	require.Zero(t, n.cores[1].Pending())

@@ -112,7 +112,7 @@ func (c *Core) Pending() int { return len(c.pending) }
 // Step implements multicast.Core.
 func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	for _, f := range in.Frames {
-		if len(f.Data) > 0 && decode(f.Data, func(s said) { c.handle(f.Peer, s) }) != nil {
+		if len(f.Data) > 0 && decode(f.Data, func(s packet) { c.handle(f.Peer, s) }) != nil {
 			c.stats.Malformed++
 		}
 	}
@@ -128,7 +128,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 func (c *Core) multicast(m *multicast.Message) {
 	ok := m.Validate() == nil && m.ID.Sender == c.self && c.exist(m.Dest) && c.offers(m.Order)
 	invariant.Check(ok, "process %d proposes message %v to %v with order %d", c.self, m.ID, m.Dest, m.Order)
-	c.send(m.Dest, said{id: m.ID, start: m})
+	c.send(m.Dest, packet{id: m.ID, start: m})
 }
 
 // exist reports whether all groups of dest are known.
@@ -138,7 +138,7 @@ func (c *Core) exist(dest []multicast.GroupID) bool {
 
 func (c *Core) offers(o multicast.Order) bool { return o == multicast.Acyclic || c.when != Never }
 
-func (c *Core) handle(from multicast.ProcessID, s said) {
+func (c *Core) handle(from multicast.ProcessID, s packet) {
 	switch {
 	case s.start != nil:
 		c.onStart(from, s.start)
@@ -164,13 +164,13 @@ func (c *Core) onStart(from multicast.ProcessID, m *multicast.Message) {
 	p := c.known(m.ID)
 	p.start, p.bound = m, c.clock // line 10
 	c.local = append(c.local, p)
-	c.send(m.Dest, said{id: m.ID, ts: c.clock}) // line 11
+	c.send(m.Dest, packet{id: m.ID, ts: c.clock}) // line 11
 	c.decide(p)
 }
 
 // onLocalTS is line 12. A LOCAL-TS can arrive before the START of its message. It cannot arrive for the first
 // time after the delivery of the message, because the delivery needs the LOCAL-TS of every destination.
-func (c *Core) onLocalTS(from multicast.ProcessID, s said) {
+func (c *Core) onLocalTS(from multicast.ProcessID, s packet) {
 	if c.pending[s.id] == nil && s.id.Seq <= c.high[s.id.Sender] {
 		c.stats.Repeated++
 		return
@@ -238,7 +238,7 @@ func (c *Core) safe() multicast.Timestamp {
 }
 
 // send adds a message to the frames to all processes of the groups in dest.
-func (c *Core) send(dest []multicast.GroupID, s said) {
+func (c *Core) send(dest []multicast.GroupID, s packet) {
 	for _, g := range dest {
 		c.frames.add(c.process[g], s)
 	}

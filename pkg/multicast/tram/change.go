@@ -26,7 +26,7 @@ func (c *Core) grant() {
 		c.out.Rights = append(c.out.Rights, fabric.Right{Region: logRegion, Peer: p.node, Rights: fabric.Writable})
 		c.promised, c.promisedTo, c.stored = ask, p.life, c.ledger.applied
 		c.vow()
-		c.oracle.heard(c.now)
+		c.oracle.postpone(c.now)
 		if c.ts < ask {
 			c.stepDown()
 		}
