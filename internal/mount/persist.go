@@ -98,7 +98,8 @@ func (p *persister) open(d descriptor, ino posix.Ino) {
 	}
 }
 
-// mustReport reports whether a descriptor must report a loss now; count is the number of losses so far.
+// mustReport reports whether a descriptor must report a loss now, and records that it has done so. count is
+// the number of losses so far.
 func (p *persister) mustReport(d descriptor, count uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,7 +24,7 @@ func (s setIDs) remember(a *posix.Attr) {
 	}
 }
 
-// taken makes the kernel drop the attributes of a file that may just have lost its set-id bits.
+// taken makes the kernel drop the attributes of a file if an update may have removed its set-id bits.
 func (s setIDs) taken(k *serve.Kernel, ino posix.Ino) {
 	if _, known := s.Get(ino); known {
 		s.Drop(ino)

@@ -31,7 +31,7 @@ const (
 // trustTime + trustSlack. It is not safe for concurrent use.
 type trusted struct {
 	young, old map[posix.Ino]given
-	since      time.Time               // when young was begun
+	since      time.Time               // the time at which young was made
 	calm       map[posix.Ino]time.Time // inodes with a recent notice; no other notice is sent until then
 	calmMost   int                     // size of calm at which old entries are removed
 }
@@ -42,7 +42,7 @@ type given struct {
 	name client.Name // the name in the request; zero: none
 	version
 	by    serve.Order // the request
-	doubt time.Time   // of an earlier answer that the kernel may not have processed; zero: it has processed all
+	doubt time.Time   // the time of an earlier answer that the kernel may not have processed; zero: none
 }
 
 func newTrusted() trusted {
