@@ -27,8 +27,8 @@ func readClock(asked, answered, read time.Time) Clock {
 	return Clock{Known: true, Ahead: read.Sub(asked.Add(half).Round(0)), Within: half}
 }
 
-// clocksDiffer names the servers whose clocks certainly differ from the median of all clocks by more than
-// maxClockDifference; empty: there are none.
+// clocksDiffer returns the names of the servers whose clocks certainly differ from the median of all clocks
+// by more than maxClockDifference.
 func clocksDiffer(answers []Answer) (odd []string) {
 	var known []Answer
 	for _, a := range answers {

@@ -151,7 +151,7 @@ func TestRegistryThatForgot(t *testing.T) {
 	fresh := w.file
 	fresh.DataDir = t.TempDir()
 	_, err := w.tryStart(t.Context(), "westc", fresh)
-	require.ErrorIs(t, err, errForgot)
+	require.ErrorIs(t, err, errRegistryLost)
 	files.check(t, w.client(w.operator()), root)
 	require.ErrorContains(t, a.Ask(t.Context(), "", &Request{Op: Join, Region: "west", Address: freeAddress(t)}, &Changed{}), "found")
 	r, err := openRegistry(&w.file, quiet())
@@ -166,7 +166,7 @@ func TestRegistryThatForgot(t *testing.T) {
 	d := *s.known.current.Load()
 	d.spec.Version = 1 << 40
 	s.known.current.Store(&d)
-	require.ErrorContains(t, a.Ask(t.Context(), "westa", &Request{Op: Join, Region: "west", Address: freeAddress(t)}, &Changed{}), errForgot.Error())
+	require.ErrorContains(t, a.Ask(t.Context(), "westa", &Request{Op: Join, Region: "west", Address: freeAddress(t)}, &Changed{}), errRegistryLost.Error())
 }
 
 // copyYAML returns the description with another version.

@@ -39,16 +39,16 @@ func (s *Server) learn(ctx context.Context) (*description, error) {
 		switch {
 		case err == nil:
 			return d, s.take(d)
-		case last != nil && (errors.Is(err, errForgot) || errors.Is(err, identity.ErrSignature)):
-			s.logger.Error("the registry has forgotten the cluster, or was changed: starting with what was known of it", "version", last.spec.Version, "error", err)
+		case last != nil && (errors.Is(err, errRegistryLost) || errors.Is(err, identity.ErrSignature)):
+			s.logger.Error("the registry has lost the cluster, or was changed: the server starts with its copy of the description", "version", last.spec.Version, "error", err)
 			return last, nil
 		case !errors.Is(err, registry.ErrUnavailable) || ctx.Err() != nil:
 			return nil, err
 		case last != nil:
-			s.logger.Warn("the registry is unavailable: starting with what was known of the cluster", "version", last.spec.Version, "error", err)
+			s.logger.Warn("the registry is unavailable: the server starts with its copy of the description", "version", last.spec.Version, "error", err)
 			return last, nil
 		case !logged:
-			s.logger.Warn("the registry is unavailable, and this server is new: waiting for it", "error", err)
+			s.logger.Warn("the registry is unavailable, and this server has no copy of the description: it waits for the registry", "error", err)
 		}
 		if err := pause.For(ctx, patience); err != nil {
 			return nil, err
@@ -61,14 +61,14 @@ func (s *Server) learn(ctx context.Context) (*description, error) {
 func (s *Server) ask(ctx context.Context) (*description, error) {
 	document, err := s.registry.Load(ctx)
 	if errors.Is(err, registry.ErrNotFound) {
-		document, err = s.bear(ctx)
+		document, err = s.createCluster(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
 	d, err := s.read(document)
 	if err == nil {
-		err = s.remembers(d.spec.Version)
+		err = s.checkVersion(d.spec.Version)
 	}
 	if err == nil {
 		err = signature{s}.signAgain(ctx, document, d)

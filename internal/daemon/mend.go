@@ -22,7 +22,7 @@ const mendAgain = 10 * time.Minute
 // mending is the state of mend for one partition.
 type mending struct {
 	last    time.Time           // when a damaged replica of the partition was replaced here; zero: never
-	process multicast.ProcessID // the last replaced one; its damage may be reported for a while
+	process multicast.ProcessID // the last replaced process; its damage may still be reported for a while
 	waits   string              // reason why the replica cannot be replaced now
 }
 

@@ -24,15 +24,15 @@ type Numbers struct {
 	Instance    string                  `json:"instance"`       // identifies the data directory
 	Incarnation uint64                  `json:"incarnation"`    // number of the last start; 0: the message only asks
 	Logs        map[uint32]wal.Position `json:"logs,omitempty"` // durable position of the log of each process
-	// Cluster is the time of birth of the sender's cluster; nil: the sender has an older version.
+	// Cluster is the time at which the sender's cluster was created; nil: the sender has an older version.
 	Cluster *time.Time `json:"cluster,omitempty"`
 }
 
 // Bounds of numbers. Higher numbers are an error of their source, and are ignored.
 const (
 	maxIncarnation = 1 << 31
-	maxStarts      = 1 << 20 // maximum number of starts by which a server may be behind
-	maxCheckpoints = 1 << 40 // maximum number of checkpoints by which a log may be behind
+	maxStarts      = 1 << 20 // maximum number of starts of which a data directory may have no record
+	maxCheckpoints = 1 << 40 // maximum number of checkpoints that a log may lack
 	maxInstance    = 128
 )
 

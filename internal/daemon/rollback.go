@@ -109,8 +109,8 @@ var errOldCluster = errors.New("this data directory belongs to a cluster that an
 func (r *rollbacks) askServers(ctx context.Context, via caller, n *Numbers, servers []topology.Server) (all []knownNumbers, err error) {
 	ctx, cancel := context.WithTimeout(ctx, numbersPatience)
 	defer cancel()
-	born := r.plan().Created
-	n.Cluster = &born
+	created := r.plan().Created
+	n.Cluster = &created
 	var mu sync.Mutex
 	var asking sync.WaitGroup
 	for _, other := range servers {
@@ -124,9 +124,9 @@ func (r *rollbacks) askServers(ctx context.Context, via caller, n *Numbers, serv
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if known.Cluster != nil && !known.Cluster.Equal(born) {
-				if known.Cluster.After(born) {
-					err = fmt.Errorf("%s: %w: server %s is of a cluster that was born at %s, and this one at %s", r.dir, errOldCluster, other.Name, known.Cluster, born)
+			if known.Cluster != nil && !known.Cluster.Equal(created) {
+				if known.Cluster.After(created) {
+					err = fmt.Errorf("%s: %w: server %s is of a cluster that was created at %s, and this one at %s", r.dir, errOldCluster, other.Name, known.Cluster, created)
 				}
 				return
 			}
@@ -162,7 +162,7 @@ func (r *rollbacks) remember(ctx context.Context) error {
 	}
 	via := r.dial()
 	known, err := r.askServers(ctx, via, &Numbers{Server: r.name, Instance: r.instance}, r.plan().Servers)
-	r.hangUp(via)
+	r.closeClient(via)
 	if err != nil {
 		return err
 	}
@@ -206,22 +206,22 @@ func (r *rollbacks) wasFurther(process multicast.ProcessID, at wal.Position) str
 	return ""
 }
 
-// tellEvery is the time between two messages with the numbers of this server to its neighbours. noteEvery is
+// sendEvery is the time between two messages with the numbers of this server to its neighbours. noteEvery is
 // the minimum time between two writes of the numbers to the registry.
 const (
-	tellEvery = 2 * time.Second
+	sendEvery = 2 * time.Second
 	noteEvery = time.Minute
 )
 
 // begin sends the number of this start to others. It must return before the server makes any promise.
 func (r *rollbacks) begin(ctx context.Context, incarnation uint64) error {
 	via := r.dial()
-	defer r.hangUp(via)
+	defer r.closeClient(via)
 	_, err := r.send(ctx, via, incarnation, nil, true)
 	return err
 }
 
-func (r *rollbacks) hangUp(via *transport.Client) {
+func (r *rollbacks) closeClient(via *transport.Client) {
 	if err := via.Close(); err != nil {
 		r.logger.Warn("connections to other servers cannot be closed", "error", err)
 	}
@@ -232,10 +232,10 @@ func (r *rollbacks) hangUp(via *transport.Client) {
 // must end.
 func (r *rollbacks) run(ctx context.Context, of *server.Server) error {
 	via := r.dial()
-	defer r.hangUp(via)
+	defer r.closeClient(via)
 	var noted time.Time
 	failing := false
-	for pause.For(ctx, tellEvery) == nil {
+	for pause.For(ctx, sendEvery) == nil {
 		err := r.peers.save(r.dir)
 		if err != nil && !failing {
 			r.logger.Warn("the numbers of other servers cannot be kept: it is tried again", "dir", r.dir, "error", err)

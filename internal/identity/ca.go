@@ -43,7 +43,7 @@ type Pair struct{ Certificate, Key []byte }
 type Request struct {
 	Role Role
 	Name string
-	// Authority has the users and groups that a client may speak for; nil for other roles.
+	// Authority has the users and groups that a client may act for; nil for other roles.
 	Authority *posix.Authority
 	// Hosts are the DNS names and IP addresses of a server. GlobalFS does not check them; other programs do.
 	Hosts []string

@@ -159,7 +159,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 }
 
-// Only a server speaks for processes.
+// Only a server acts for processes.
 func TestOnlyServersHaveLinks(t *testing.T) {
 	f := newFortress(t, limits{})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

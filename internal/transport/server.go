@@ -202,7 +202,7 @@ func (s *Server) Close() error {
 	return errors.Join(append(errs, s.pool.close())...)
 }
 
-// Frames takes in the packets of the links from one address; gRPC calls it. Only a server can speak for
+// Frames takes in the packets of the links from one address; gRPC calls it. Only a server can act for
 // processes.
 func (s *Server) Frames(stream grpc.ClientStreamingServer[wire.Batch, wire.FramesEnd]) error {
 	if info := infoOf(stream.Context()); info != nil && info.identity.Role != identity.Server {
