@@ -86,7 +86,7 @@ type Server struct {
 	unapplied chan struct{} // capacity 1: Run must adopt a newer description
 }
 
-// registered is what a server knows of the registry.
+// registered is the part of a Server that concerns the registry.
 type registered struct {
 	delegates delegates
 	apart     atomic.Pointer[string] // error of the registry; nil: none

@@ -70,9 +70,10 @@ func (t *Table) ExecuteCovered(m *meta.Machine, at Place, o *Op) (r meta.Result,
 	return r, true
 }
 
-// mayExecute reports whether the session may give a new inode its number, and whether a command leaves the
-// grants of all directories as they are, or ends that of the directory that it removes. Directories are not
-// renamed: one that is replaced would have a grant.
+// mayExecute reports whether a log may contain the command. A command that makes an inode must use a number
+// that the session may give to the inode. The only grant that a command may change is that of a directory
+// that it removes, which ends. So a log contains no renames of directories: a directory that is replaced
+// would have a grant.
 func (t *Table) mayExecute(m *meta.Machine, session uint64, c *meta.Command) bool {
 	if !canDelegate(c.Op) {
 		return false

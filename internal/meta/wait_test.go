@@ -105,8 +105,8 @@ func (f *tree) vote(p int, u *undecided) meta.Vote {
 	return v
 }
 
-// An undecided command touches the names that it changes, attributes of their directories, and the inodes
-// themselves; nothing above, and no other names.
+// An undecided command touches the names that it changes, the attributes of their directories, and the inodes
+// of these names. It touches no directories above, and no other names.
 func TestTouches(t *testing.T) {
 	s := newStage(t)
 	s.make(1, s.a, "n", 0o600)

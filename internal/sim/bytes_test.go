@@ -56,7 +56,7 @@ func TestPrimCastLittle(t *testing.T) {
 	reach.requireMarks(t, Overflowed, Transferred, Chased)
 }
 
-// TestFramesHaveALimit, and windows too: bytes beyond the window are lost, and the link restarts.
+// Frames and windows have limits: bytes beyond the window are lost, and the link restarts.
 func TestFramesHaveALimit(t *testing.T) {
 	cfg := Default()
 	cfg.MaxFrame = 1

@@ -124,7 +124,7 @@ func TestCutsOverlap(t *testing.T) {
 	require.NotEmpty(t, after(n, 2, 1, cut))
 }
 
-// TestHealEndsCutAndLag at once, and their scheduled ends do nothing later.
+// Heal ends a cut and a lag at once. Their scheduled ends have no effect later.
 func TestHealEndsCutAndLag(t *testing.T) {
 	n := tickers(t, Default())
 	at := n.Now()

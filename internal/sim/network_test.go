@@ -94,7 +94,7 @@ func (c *counter) Apply(out *turn.Output) ([]turn.Call, error) {
 
 func (c *counter) Wake() time.Duration { return 0 }
 
-// TestNetworkKeepsItsPromises under all faults.
+// The network keeps its promises under all faults.
 func TestNetworkKeepsItsPromises(t *testing.T) {
 	var reach Reach
 	for seed := uint64(1); seed <= 20; seed++ {

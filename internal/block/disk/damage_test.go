@@ -158,7 +158,7 @@ func spoilIndex(t testing.TB, dir string) {
 	}
 }
 
-// TestDamagedIndexesAreKept, at most two of them, and the log reports it.
+// The store keeps at most two damaged indexes, and logs each damage.
 func TestDamagedIndexesAreKept(t *testing.T) {
 	config := damageConfig(clone(t, damageImage(t)))
 	var log bytes.Buffer
@@ -227,7 +227,7 @@ func TestDamageUnderLoad(t *testing.T) {
 	requireHarmless(t, s, 0, "after")
 }
 
-// TestIndexOfAFailingDisk is not damage: the index is neither moved nor rebuilt.
+// An index that cannot be opened because the disk fails is not damaged: it is neither moved nor rebuilt.
 func TestIndexOfAFailingDisk(t *testing.T) {
 	dir := clone(t, damageImage(t))
 	require.NoError(t, os.Rename(filepath.Join(dir, "index"), filepath.Join(dir, "elsewhere")))

@@ -242,7 +242,7 @@ func requireRealCycle(t *testing.T, h *History, violations []Violation, r relati
 	}
 }
 
-// BenchmarkAll is a run of ten thousand messages in eight groups of three.
+// BenchmarkAll checks a run of ten thousand messages in eight groups of three processes.
 func BenchmarkAll(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	h := &History{}

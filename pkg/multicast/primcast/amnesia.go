@@ -82,7 +82,7 @@ func (q *peer) sendAmnesia(c *delivery) {
 	}
 }
 
-// isAmnesiac is A1.
+// isAmnesiac reports whether this process is amnesiac, as A1 defines it.
 func (c *variables) isAmnesiac() bool {
 	return c.lost != (Epoch{}) && c.current.Compare(c.lost) <= 0
 }
@@ -91,7 +91,7 @@ func (c *variables) isAmnesiac() bool {
 // members that remember.
 func (c *Core) Amnesiac() bool { return c.isAmnesiac() }
 
-// mayBegin is R1 and A2: the promises are enough for an epoch.
+// mayBegin reports whether the promises are enough for an epoch, by R1 and A2.
 func (c *Core) mayBegin() bool {
 	promised := func(q *peer) bool { return c.campaign.promises[q.id] != nil }
 	remembers := func(q *peer) bool { return promised(q) && !c.campaign.promises[q.id].amnesiac }
@@ -104,7 +104,7 @@ func (c *Core) mayBegin() bool {
 // goneAfter is the time for which an epoch waits for a member that is to be replaced (A3).
 const goneAfter = 30 * time.Second
 
-// isGone is A3.
+// isGone reports whether q does not count as one of all members in A2, because it is to be replaced (A3).
 func (c *change) isGone(q *peer, now time.Duration) bool {
 	replaced := slices.ContainsFunc(c.replacements, func(r multicast.Replacement) bool { return r.Old == q.id })
 	return replaced && !q.linked && now-c.began >= goneAfter

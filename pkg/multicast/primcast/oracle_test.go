@@ -51,7 +51,7 @@ func TestOraclePrimaryThatSpeaksIsNotSuspected(t *testing.T) {
 	require.Equal(t, Follower, c.Stats().State)
 }
 
-// TestOraclePingsBeforeItSuspects, so that others watch too, and the primary answers.
+// The oracle pings before it suspects, so that the other members watch, too, and the primary answers.
 func TestOraclePingsBeforeItSuspects(t *testing.T) {
 	c := waiting(t, 2)
 	c.step(multicast.Input{})

@@ -126,8 +126,8 @@ func TestR1GivesUp(t *testing.T) {
 	require.Equal(t, Epoch{Number: 10, Leader: 1}, c.promised)
 }
 
-// TestPromiseToANewMemberSurvivesRestarts, though the process knows the members of its epoch only from
-// others. So do epochs of a primary that was replaced since.
+// The promise to a new member survives restarts, although the process knows the members of its epoch only
+// from others. Epochs of a primary that was replaced since survive restarts, too.
 func TestPromiseToANewMemberSurvivesRestarts(t *testing.T) {
 	p := newProc(t, 2)
 	p.hear(1, membersOf(secondBy(1), changed...))
@@ -143,7 +143,7 @@ func TestPromiseToANewMemberSurvivesRestarts(t *testing.T) {
 	}
 }
 
-// TestReplacementsThatMakeNoSense: they are ignored.
+// Replacements that make no sense are ignored.
 func TestReplacementsThatMakeNoSense(t *testing.T) {
 	for _, r := range []multicast.Replacement{{Old: 3, New: 2}, {Old: 3, New: 5}, {}, {Old: 9, New: 7}, {New: 2}, {New: 5}, {Old: 9}, {Old: 5}, {Old: 5, New: 7}, {Old: 1, New: 7}} {
 		c := newProc(t, 1)

@@ -56,7 +56,8 @@ func TestAdoptKeepsWhatWasSaid(t *testing.T) {
 	require.GreaterOrEqual(t, again.Stats().Clock, multicast.Timestamp(9000))
 }
 
-// TestAdoptRefuses a state without all entries that this process needs, or may have acknowledged to a quorum.
+// A process does not adopt a state that lacks an entry that the process needs, or may have acknowledged to a
+// quorum.
 func TestAdoptRefuses(t *testing.T) {
 	ahead, at := deliveredOne(t, 3)
 	short := newProc(t, 2)

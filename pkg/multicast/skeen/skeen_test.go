@@ -89,8 +89,8 @@ func (n *net) order(p multicast.ProcessID) [][2]uint64 {
 	return all
 }
 
-// TestFigure53 is the top of thesis figure 5.3: m of process 2 to x and y, m' of process 3 to x and z. It
-// also is why Skeen's protocol does not keep atomic global order.
+// TestFigure53 runs the execution at the top of thesis figure 5.3: m of process 2 to x and y, m' of process 3
+// to x and z. It also shows why Skeen's protocol does not keep atomic global order.
 func TestFigure53(t *testing.T) {
 	n := newNet(t)
 	n.cores[2].clock = 4

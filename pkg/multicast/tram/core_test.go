@@ -106,7 +106,7 @@ func TestClient(t *testing.T) {
 	require.Equal(t, 2, c.Pending())
 }
 
-// TestMessageMustFit into a slot.
+// A message must fit into a slot.
 func TestMessageMustFit(t *testing.T) {
 	c := newTestCore(t, 30)
 	m := message(30, 1, 3)

@@ -105,8 +105,8 @@ func TestDecidedIsStored(t *testing.T) {
 	require.Equal(t, uint64(1), c.decided)
 }
 
-// TestLostProcessGrants only timestamps of candidates that know of its loss, and has a vote again when it
-// holds the log of that term (L2, L3).
+// A process that has lost memory grants only timestamps of candidates that know of its loss. It has a vote
+// again when it holds the log of that term (L2, L3).
 func TestLostProcessGrants(t *testing.T) {
 	c := rebornCore(t, 3, func(cfg *Config) { cfg.Amnesiac = true })
 	step(c, Input{})
