@@ -216,7 +216,7 @@ func TestStuckMessagesPinNothing(t *testing.T) {
 	s.heal(8) // the sender has lost the messages that waited for its window
 }
 
-// TestStuckWithoutClasses: TestStuckMessagesPinNothing holds only with classes.
+// Without classes, the property that TestStuckMessagesPinNothing checks does not hold.
 func TestStuckWithoutClasses(t *testing.T) {
 	s := newStuckRun(t, false)
 	s.work(100)

@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// TestSameSeedSameRun: everything is drawn from the seed, and nothing from anywhere else.
+// Two runs with the same seed are equal: the seed determines all random choices.
 func TestSameSeedSameRun(t *testing.T) {
 	hashes := map[uint64]bool{}
 	for seed := uint64(1); seed <= 30; seed++ {

@@ -88,7 +88,7 @@ func TestSkeenBreaksAtomicGlobalOrder(t *testing.T) {
 	require.Greater(t, breaking(t, 100, skeenOrderRun, skeenThat(skeen.Never)), 10)
 }
 
-// TestSkeenDecidedBreaksAtomicGlobalOrder: Algorithm 4 as printed, with all gray lines.
+// Algorithm 4 as it is printed, with all gray lines, breaks atomic global order.
 func TestSkeenDecidedBreaksAtomicGlobalOrder(t *testing.T) {
 	require.Greater(t, breaking(t, 300, asking(skeenOrderRun), skeenThat(skeen.Decided)), 5)
 }

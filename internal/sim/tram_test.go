@@ -44,7 +44,7 @@ func tramFaults(seed uint64) tramConfig {
 	return cfg
 }
 
-// TestTram: stable leaders, trees of all shapes, no faults.
+// TestTram runs stable leaders and trees of all shapes, without faults.
 func TestTram(t *testing.T) {
 	var reach tramReach
 	seeds(t, 60, func(seed uint64) error {

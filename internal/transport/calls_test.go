@@ -74,7 +74,7 @@ func TestCallErrors(t *testing.T) {
 	})
 }
 
-// TestCallGivesUp: at the deadline or when cancelled, also if the handler does not heed its context.
+// A call ends at its deadline, or when it is cancelled, also if the handler does not heed its context.
 func TestCallGivesUp(t *testing.T) {
 	conform(t, func(t *testing.T, w world) {
 		for _, c := range callers {

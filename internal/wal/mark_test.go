@@ -167,7 +167,7 @@ func TestLossOfPowerBehindTheMark(t *testing.T) {
 	}
 }
 
-// TestDamagedMark: a damaged or missing mark demands nothing.
+// A damaged or missing mark requires no batches.
 func TestDamagedMark(t *testing.T) {
 	dir := t.TempDir()
 	l, err := Open(dir, Options{})

@@ -94,7 +94,7 @@ func (b *bed) end(data []byte) {
 	b.step(in)
 }
 
-// TestAlone: lines 5 to 7 of Algorithm 1.
+// TestAlone covers lines 5 to 7 of Algorithm 1.
 func TestAlone(t *testing.T) {
 	b := newBed(t)
 	b.deliver(0, 1)
@@ -104,7 +104,7 @@ func TestAlone(t *testing.T) {
 	require.Equal(t, []byte{1}, b.Get(1))
 }
 
-// TestCoordination: lines 8 to 21 of Algorithm 1, and all of Algorithm 2.
+// TestCoordination covers lines 8 to 21 of Algorithm 1, and all of Algorithm 2.
 func TestCoordination(t *testing.T) {
 	b := newBed(t)
 	b.deliver(4, 1, 2)
@@ -149,7 +149,7 @@ func TestCoordination(t *testing.T) {
 	require.Equal(t, []byte{41}, b.out.Responses[0].Body)
 }
 
-// TestLagger: lines 23 to 25 of Algorithm 2, and Algorithm 3.
+// TestLagger covers lines 23 to 25 of Algorithm 2, and Algorithm 3.
 func TestLagger(t *testing.T) {
 	lagger, helper := newBed(t), newBed(t)
 	lagger.deliver(4, 1, 2)

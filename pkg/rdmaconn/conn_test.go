@@ -131,7 +131,7 @@ func TestDeath(t *testing.T) {
 	})
 }
 
-// TestTLS: certificates of a cluster on top of a connection.
+// TLS with the certificates of a cluster works over a connection.
 func TestTLS(t *testing.T) {
 	ca, err := identity.NewCA("test", identity.CAValidity)
 	require.NoError(t, err)

@@ -231,7 +231,8 @@ func TestBadBlocksAreNotLostByCompaction(t *testing.T) {
 	}
 }
 
-// TestCompactionFindsRecordsBehindBadHeaders: the index has their places.
+// Compaction finds a record with a damaged header, and the records behind it, because the index has their
+// places.
 func TestCompactionFindsRecordsBehindBadHeaders(t *testing.T) {
 	config := small(t.TempDir())
 	s := open(t, config)

@@ -135,7 +135,7 @@ func TestDamage(t *testing.T) {
 	require.Positive(t, rebuilds)
 }
 
-// TestBadHeaderAndLostIndex: a header that is bad hides its own record only.
+// If the index is lost, a damaged header hides only its own record.
 func TestBadHeaderAndLostIndex(t *testing.T) {
 	made := damageImage(t)
 	for _, at := range []int64{0, 3, 20, 30} { // block 1 is the first in the segment

@@ -274,7 +274,7 @@ func TestDiskCacheFullDisk(t *testing.T) {
 	})
 }
 
-// TestDiskCacheLosesItsDisk: the directory is removed.
+// The cache works without its disk after its directory was removed.
 func TestDiskCacheLosesItsDisk(t *testing.T) {
 	dir, store := t.TempDir(), counted()
 	c, _ := cacheIn(t, dir, smallCache)

@@ -185,7 +185,7 @@ func TestManyKeys(t *testing.T) {
 	require.Equal(t, ids[2050:], got)
 }
 
-// TestPrefixIsOneClusters: two clusters would have blocks with the same ids.
+// Two clusters cannot use one prefix, since they would have blocks with the same ids.
 func TestPrefixIsOneClusters(t *testing.T) {
 	server := objectstest.Start(t, t.TempDir())
 	c := config(server, "p")

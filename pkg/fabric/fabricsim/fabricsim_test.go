@@ -155,7 +155,7 @@ func TestCrash(t *testing.T) {
 	require.Positive(t, some, "%d %d %d", some, all, halved)
 }
 
-// TestRestart: the memory is gone, and the queues of others notice.
+// After a restart the memory of the node is gone, and the queues of other nodes to it break.
 func TestRestart(t *testing.T) {
 	n, c := cluster(Default())
 	do := func(op fabric.Op) fabric.Completion {
@@ -179,7 +179,7 @@ func TestRestart(t *testing.T) {
 	require.Equal(t, fabric.Denied, do(fabric.Op{Peer: 2, Region: 1, Data: []byte{1}}).Status)
 }
 
-// TestSameSeedSameRun: two runs are equal.
+// Two runs with the same seed are equal.
 func TestSameSeedSameRun(t *testing.T) {
 	run := func() (Stats, time.Duration) {
 		n, c := cluster(rough(3))

@@ -50,7 +50,7 @@ func TestBreak(t *testing.T) {
 	require.Equal(t, counts{failed: 1, landed: 1}, *end)
 }
 
-// TestFence: the first operation comes after a reset.
+// The first operation begins after a reset of the queue.
 func TestFence(t *testing.T) {
 	s := NewSet(time.Millisecond)
 	s.Fence()

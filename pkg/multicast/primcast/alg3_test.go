@@ -37,7 +37,8 @@ func TestAlg3Line64PromiseTellsTheStateDurably(t *testing.T) {
 	require.Empty(t, said(t, again.hear(1, newEpochOf(Epoch{Number: 2, Leader: 1})), 1, kindPromise))
 }
 
-// TestAlg3PromisedAcknowledgesNothingBefore: its clock goes up, and its BUMPs carry E_prom (lines 42, 50).
+// A process that has promised acknowledges nothing in earlier epochs. Its clock advances, and its BUMPs carry
+// E_prom (lines 42, 50).
 func TestAlg3PromisedAcknowledgesNothingBefore(t *testing.T) {
 	c, _ := promised(t)
 	c.hear(5, startOf(msg(2, 1), 0))

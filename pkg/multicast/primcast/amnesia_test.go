@@ -36,7 +36,7 @@ func amnesiac(t *testing.T) *proc {
 	return again
 }
 
-// TestAmnesiacHasNoVote: it has no vote until it is in a new epoch (A1).
+// An amnesiac process has no vote until it is in a new epoch (A1).
 func TestAmnesiacHasNoVote(t *testing.T) {
 	c := amnesiac(t)
 	for _, packets := range [][]packet{
@@ -108,7 +108,8 @@ func TestAmnesiacPromiseDoesNotCount(t *testing.T) {
 	require.Equal(t, second, c.Stats().Current)
 }
 
-// TestAMajorityThatForgotWaitsForAll: it waits for all members; then the longest of all logs counts.
+// If a majority has lost its memory, the candidate waits for all members. Then the longest of all logs
+// counts.
 func TestAMajorityThatForgotWaitsForAll(t *testing.T) {
 	c := gathering(t, false)
 	c.hear(3, amnesiacPromise(1))

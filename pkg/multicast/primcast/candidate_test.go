@@ -80,7 +80,7 @@ func TestAlg3Line65NeedsAQuorum(t *testing.T) {
 	require.Empty(t, said(t, c.hear(3, promiseOf(third, epochG, 1, 4)), 3, kindNewState), "for another epoch")
 }
 
-// TestAlg3Line66HighestEpochWins: it wins over a longer T of a lower epoch. Dropped messages are proposed
+// The T of the highest epoch counts, even if the T of a lower epoch is longer. Dropped messages are proposed
 // again (line 78), in the order of ids.
 func TestAlg3Line66HighestEpochWins(t *testing.T) {
 	c := newProc(t, 2)

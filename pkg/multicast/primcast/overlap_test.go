@@ -43,7 +43,7 @@ func forgetful(t *testing.T, change ...func(*Config)) (*proc, multicast.Timestam
 	return again, entry.ts
 }
 
-// TestProposalsLeaveEarly: content and proposals do, the acknowledgement waits for the records (O2, O3).
+// Content and proposals leave early. The acknowledgement waits for the records (O2, O3).
 func TestProposalsLeaveEarly(t *testing.T) {
 	c := overlapped(t)
 	m := msg(1, 1)
@@ -170,7 +170,8 @@ func TestForgottenProposalSurvives(t *testing.T) {
 	require.Greater(t, c.proc(1).Stats().Current.Number, uint64(1))
 }
 
-// TestOverlapMarkStays: a checkpoint has it, the state for other members does not, and Adopt keeps it.
+// A checkpoint contains the mark of overlapped commits. The state for other members does not contain it, and
+// Adopt keeps it.
 func TestOverlapMarkStays(t *testing.T) {
 	c := overlapped(t)
 	state := c.State()

@@ -111,7 +111,7 @@ func TestR1TakesTheLatestRoster(t *testing.T) {
 	require.Equal(t, rosterOf(next), c.own.roster())
 }
 
-// TestR1GivesUp: a later epoch is active, so that this one is over.
+// A candidate gives up if a later epoch is active.
 func TestR1GivesUp(t *testing.T) {
 	c := newProc(t, 1)
 	c.step(multicast.Input{})
@@ -152,7 +152,7 @@ func TestReplacementsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// TestR2HoldsAfterACheckpoint: the members before are in it.
+// R2 holds after a restart from a checkpoint, which contains the members before the change.
 func TestR2HoldsAfterACheckpoint(t *testing.T) {
 	c := newProc(t, 2)
 	c.hear(1, newEpochOf(secondBy(1)))
@@ -218,7 +218,7 @@ func TestReplacement(t *testing.T) {
 	require.Equal(t, secondBy(1), c.proc(7).Stats().Current)
 }
 
-// TestReplacementSurvivesRestarts: all processes restart at once.
+// A replacement survives a restart of all processes at once.
 func TestReplacementSurvivesRestarts(t *testing.T) {
 	c := replaced(t)
 	for _, id := range []multicast.ProcessID{1, 2, 4, 5, 6, 7} {
@@ -310,7 +310,7 @@ func TestDeadPrimaryIsReplacedByANewProcess(t *testing.T) {
 	c.has([]uint64{1, 2}, 2, 3, 4, 5, 6, 7)
 }
 
-// TestRosterIsHeardOnce: other groups take the members of the latest epoch.
+// Other groups adopt the members of the latest epoch only.
 func TestRosterIsHeardOnce(t *testing.T) {
 	c := newProc(t, 4)
 	c.hear(1, membersOf(secondBy(1), changed...))
@@ -408,7 +408,8 @@ func TestAnotherGroupTells(t *testing.T) {
 	require.Len(t, out.Records, 1)
 }
 
-// TestNewProcessWaits: it receives the members before it is one of them.
+// A new process takes part after it has received members that include it. Older members without it do not
+// retire it.
 func TestNewProcessWaits(t *testing.T) {
 	p := newProc(t, 7, func(cfg *Config) { cfg.Replaces = 3 })
 	told := membersOf(secondBy(1), 1, 8, 3)
@@ -426,7 +427,7 @@ func TestNewProcessWaits(t *testing.T) {
 	require.True(t, p.hear(1, told).Retired)
 }
 
-// TestGroupGrowsAndShrinks: by one, each way, and the quorums are those of its size.
+// A group grows by one member and shrinks by one, and its quorums follow from its size.
 func TestGroupGrowsAndShrinks(t *testing.T) {
 	c := newCluster(t)
 	c.run(5 * tick)
@@ -456,7 +457,7 @@ func TestGroupGrowsAndShrinks(t *testing.T) {
 	c.has([]uint64{1, 2, 3}, 3, 7, 4)
 }
 
-// TestNoSuchChange: the last member does not leave, and a process joins only once it runs.
+// The last member of a group cannot leave it, and a process joins only after it has started.
 func TestNoSuchChange(t *testing.T) {
 	alone := newProc(t, 1, func(cfg *Config) { cfg.Groups = []multicast.Group{{ID: 1, Members: []multicast.ProcessID{1}}} })
 	alone.hear(7)

@@ -195,7 +195,7 @@ func TestTellsBehindOnlyWhoIs(t *testing.T) {
 	require.Equal(t, at, c.said(c.hear(3, fetch), 3, kindBehind).position)
 }
 
-// TestLeaveBehind: beyond Retain a quorum's coverage is enough, but never without the own coverage.
+// Beyond Retain, a process forgets messages that a quorum and the process itself have covered.
 func TestLeaveBehind(t *testing.T) {
 	for name, x := range map[string]struct {
 		retain  int

@@ -51,8 +51,8 @@ func (n *net) finish() {
 	}
 }
 
-// TestDecidedIsNotEnough: with the acknowledgements of Algorithm 4 as it is printed c1 is before
-// c3 in real time, c3 before c2 at K, and c2 before c1 at H.
+// With the acknowledgements of Algorithm 4 as it is printed, the order has a cycle: c1 is before c3 in real
+// time, c3 before c2 at K, and c2 before c1 at H.
 func TestDecidedIsNotEnough(t *testing.T) {
 	n := slowStart(t, Decided)
 	n.carry(h, h) // H's own ACK of c1
@@ -84,8 +84,7 @@ func TestInOrderWaitsForWhatIsBefore(t *testing.T) {
 	require.Equal(t, [][2]uint64{{2, 9}, {1, 10}}, n.order(h))
 }
 
-// TestInOrderDoesNotWaitForWhatGoesAlong: both of two messages to the same destinations are acknowledged at
-// once.
+// Two messages to the same destinations are both acknowledged at once.
 func TestInOrderDoesNotWaitForWhatGoesAlong(t *testing.T) {
 	n := newNetWith(t, InOrder)
 	n.ask(1, 1, 2)
@@ -121,7 +120,8 @@ func TestFigure53Bottom(t *testing.T) {
 	}
 }
 
-// TestOnlySeveralGroupsThatAskAreAcknowledged: the others take the steps that they take without.
+// Only messages to several groups that request atomic global order are acknowledged. Other messages take as
+// many steps as without acknowledgements.
 func TestOnlySeveralGroupsThatAskAreAcknowledged(t *testing.T) {
 	n := newNetWith(t, InOrder)
 	n.ask(1, 1)
@@ -147,7 +147,7 @@ func TestNobodyAsksWhereNobodyAcknowledges(t *testing.T) {
 	require.Zero(t, n.cores[1].Pending())
 }
 
-// TestStrayAcksAreDropped: of unknown messages, of delivered ones, and twice.
+// Acknowledgements of unknown or delivered messages, and repeated acknowledgements, are dropped.
 func TestStrayAcksAreDropped(t *testing.T) {
 	n := newNetWith(t, InOrder)
 	ack := packet{id: multicast.MessageID{Sender: 2, Seq: 1}, ack: true}.append(nil)

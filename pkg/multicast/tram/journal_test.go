@@ -83,7 +83,7 @@ func TestStoredIsOfTheLeader(t *testing.T) {
 	require.Equal(t, uint64(1), c.stored)
 }
 
-// TestDecidedIsStored: in mode sync a leader counts the entries that members say that they hold, not its
+// In mode sync, a leader counts the entries that members have reported as stored, and not its completed
 // writes.
 func TestDecidedIsStored(t *testing.T) {
 	c := rebornCore(t, 0, nil)
@@ -166,7 +166,7 @@ func TestCheckpoint(t *testing.T) {
 	require.NotEmpty(t, step(next, Input{}).Behind, "the log does not hold any more what the state machine lacks")
 }
 
-// TestAdopt: a state does that is not behind, and the process keeps its entries behind it.
+// A process adopts a state that has all entries that it needs, and keeps its own entries behind that state.
 func TestAdopt(t *testing.T) {
 	c := rebornCore(t, 0, nil)
 	step(c, Input{})
@@ -257,7 +257,8 @@ func TestPromiseIsRecorded(t *testing.T) {
 	require.Equal(t, timestamp(2, 1), c.promised)
 }
 
-// TestAppliedIsRecorded: S4. Others have decided an entry that this process has not stored yet.
+// An entry that this process has applied is in its records (S4), even if the other processes have decided the
+// entry before this process has stored it.
 func TestAppliedIsRecorded(t *testing.T) {
 	c := rebornCore(t, 0, nil)
 	log := step(c, Input{}).Records
@@ -300,7 +301,7 @@ func TestRestartFarBehind(t *testing.T) {
 	}
 }
 
-// TestSuccessive: the life follows from the log, and only the first one leads from the beginning.
+// The log determines the number of the life, and only the first life leads from the beginning.
 func TestSuccessive(t *testing.T) {
 	successive := func(cfg *Config) { cfg.Successive = true }
 	c := rebornCore(t, 0, successive)

@@ -27,7 +27,7 @@ func TestEntryIsRead(t *testing.T) {
 	require.False(t, ok, "it is the entry of another slot")
 }
 
-// TestSameValueSameBytes: G6.
+// Two slots with the same entry have the same bytes except for the timestamps (G6).
 func TestSameValueSameBytes(t *testing.T) {
 	a, b := anEntry(), anEntry()
 	a.encode(5)
@@ -36,7 +36,7 @@ func TestSameValueSameBytes(t *testing.T) {
 	require.Equal(t, stamped(a.slot, 1)[:4], stamped(b.slot, 2)[:4])
 }
 
-// TestPartsAreNotValid: of a new slot over an old one, no part is taken for an entry.
+// A part of a new slot over an old slot is never taken for an entry.
 func TestPartsAreNotValid(t *testing.T) {
 	old, young := anEntry(), anEntry()
 	old.message.Payload, young.index = []byte("another"), 10
