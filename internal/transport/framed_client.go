@@ -25,7 +25,7 @@ type answer struct {
 // caller is a connection that this side has opened, for calls or for the packets of links.
 type caller struct {
 	*framedConn
-	leaf     *x509.Certificate // of the peer; nil: it has none
+	leaf     *x509.Certificate // the certificate of the peer; nil: it has none
 	shares   string            // name of the peer's socket for shared memory; empty: the peer offers none
 	slots    chan struct{}     // one element for each call that the peer has not answered yet
 	answered atomic.Bool       // the peer has answered a call

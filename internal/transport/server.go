@@ -50,7 +50,7 @@ type Server struct {
 	closed       bool
 	endpoints    map[multicast.ProcessID]*grpcEndpoint
 	links        map[multicast.ProcessID]*grpcLinks // the open ones
-	incarnations map[multicast.ProcessID]uint64     // the last of each process
+	incarnations map[multicast.ProcessID]uint64     // the last incarnation of each process
 	senders      map[string]*sender
 }
 

@@ -22,7 +22,7 @@ const sharedProtocol = "globalfs/1-shm"
 type sharing interface {
 	// listen opens a listener with a name that no other server has.
 	listen() (listener net.Listener, name string, err error)
-	// dial connects to a name; on another host, or in another network namespace, nobody listens there.
+	// dial connects to a name. It fails on another host, or in another network namespace.
 	dial(ctx context.Context, name string) (net.Conn, error)
 	// user returns the user that runs the process at the other end of a connection.
 	user(conn net.Conn) (uint32, error)
@@ -34,8 +34,8 @@ type sharing interface {
 // hostSharing is sharing between processes of one host.
 type hostSharing struct{}
 
-// sharedPrefix begins the names of listeners. The rest is a random number, which tells the processes of a
-// server from all others, also from an earlier one at the same address.
+// sharedPrefix begins the names of listeners. The rest is a random number, which distinguishes a process of a
+// server from all other processes, also from an earlier one at the same address.
 const (
 	sharedPrefix   = "globalfs/"
 	sharedNameSize = len(sharedPrefix) + 32
