@@ -17,7 +17,7 @@ import (
 // restarts.
 //
 //	A1  An amnesiac process sends no ACK, BUMP or ACCEPT, delivers nothing, and proposes nothing. It promises,
-//	    tells that it is amnesiac, and installs the T of an epoch.
+//	    reports that it is amnesiac, and installs the T of an epoch.
 //	A2  An epoch begins with the promises of a quorum (R1) of members that are not amnesiac, or with those of
 //	    all members. T_max is the T of the highest epoch, and the longest in it, of all promises. So if too
 //	    few members remember, and all are back, the most advanced log of all of them is the one that counts.
@@ -55,7 +55,7 @@ import (
 // that never returns may be missing, too: the request for its replacement decides that. Entries that a quorum
 // has synced are never lost: the quorum that promises has one of its members.
 //
-// Liveness: an amnesiac process tells its group (SILENT). The primary then starts an epoch (bringBack). If
+// Liveness: an amnesiac process informs its group (SILENT). The primary then starts an epoch (bringBack). If
 // the process itself was the primary, it is suspected.
 //
 // This is proved for a group whose entries concern that group alone, as the order of a partition does: other

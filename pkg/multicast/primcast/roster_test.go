@@ -15,7 +15,7 @@ var (
 	secondBy = func(leader multicast.ProcessID) Epoch { return Epoch{Number: 2, Leader: leader} }
 )
 
-// newcomerState is NEW-STATE of 1 for an epoch with 7 new in the place of 3.
+// newcomerState returns the NEW-STATE of process 1 for an epoch in which process 7 takes the place of 3.
 func newcomerState(ts multicast.Timestamp) packet {
 	p := newStateOf(secondBy(1), 0, 0, ts)
 	p.roster = roster{since: secondBy(1), latest: secondBy(1), ids: changed, before: groupG.Members}

@@ -19,8 +19,7 @@ type sequence struct {
 	bytes     int // approximate size of these entries in bytes
 }
 
-// slot is a place of an entry that existed when the slots were last compacted. The message is nil if it was
-// forgotten since.
+// slot is the place of an entry. The message is nil if it was forgotten since the slots were last compacted.
 type slot struct {
 	index   uint64
 	message *message

@@ -124,7 +124,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	out.Frames = c.frames.flush(out.Frames)
 }
 
-// multicast is lines 6-7.
+// multicast sends the START of m to all destinations (lines 6-7).
 func (c *Core) multicast(m *multicast.Message) {
 	ok := m.Validate() == nil && m.ID.Sender == c.self && c.exist(m.Dest) && c.offers(m.Order)
 	invariant.Check(ok, "process %d proposes message %v to %v with order %d", c.self, m.ID, m.Dest, m.Order)
@@ -149,7 +149,7 @@ func (c *Core) handle(from multicast.ProcessID, s packet) {
 	}
 }
 
-// onStart is lines 8-11.
+// onStart handles a START: it gives the message a local timestamp (lines 8-11).
 func (c *Core) onStart(from multicast.ProcessID, m *multicast.Message) {
 	if from != m.ID.Sender || !m.To(c.group) || !c.exist(m.Dest) || !c.offers(m.Order) {
 		c.stats.Malformed++
@@ -168,8 +168,9 @@ func (c *Core) onStart(from multicast.ProcessID, m *multicast.Message) {
 	c.decide(p)
 }
 
-// onLocalTS is line 12. A LOCAL-TS can arrive before the START of its message. It cannot arrive for the first
-// time after the delivery of the message, because the delivery needs the LOCAL-TS of every destination.
+// onLocalTS handles a LOCAL-TS (line 12), which can arrive before the START of its message. It cannot arrive
+// for the first time after the delivery of the message, because the delivery needs the LOCAL-TS of every
+// destination.
 func (c *Core) onLocalTS(from multicast.ProcessID, s packet) {
 	if c.pending[s.id] == nil && s.id.Seq <= c.high[s.id.Sender] {
 		c.stats.Repeated++
@@ -189,7 +190,7 @@ func (c *Core) known(id multicast.MessageID) *pending {
 	return p
 }
 
-// decide is lines 12-14.
+// decide computes the final timestamp of p once all local timestamps are known (lines 12-14).
 func (c *Core) decide(p *pending) {
 	if p.start == nil {
 		return
@@ -209,9 +210,9 @@ func (c *Core) decide(p *pending) {
 	}
 }
 
-// tryDeliver is lines 20-26. It delivers a message if three conditions hold: its timestamp is final; it
-// precedes every other message of local, by bound and then by id; and all its destinations have acknowledged
-// it, if it asks for that.
+// tryDeliver delivers the messages for which three conditions hold (lines 20-26): the timestamp is final; the
+// message precedes every other message of local, by bound and then by id; and all destinations have
+// acknowledged the message, if it requests that.
 func (c *Core) tryDeliver(out *multicast.Output) {
 	slices.SortFunc(c.local, func(a, b *pending) int { return a.position().Compare(b.position()) })
 	if c.when == InOrder {
@@ -229,7 +230,7 @@ func (c *Core) tryDeliver(out *multicast.Output) {
 	c.local = slices.Delete(c.local, 0, n)
 }
 
-// safe is the highest timestamp with which no further message can be delivered.
+// safe returns the highest timestamp with which no further message can be delivered.
 func (c *Core) safe() multicast.Timestamp {
 	if len(c.local) > 0 {
 		return c.local[0].bound - 1
