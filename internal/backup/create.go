@@ -127,7 +127,7 @@ func markAll(ctx context.Context, c Cluster, number uint64, release bool) error 
 }
 
 // hold keeps the blocks of a backup from being collected until release is called. The context ends if a
-// partition cannot be told in time.
+// partition cannot be informed in time.
 func hold(ctx context.Context, c Cluster, number uint64) (held context.Context, release func()) {
 	held, give := context.WithCancelCause(ctx)
 	ended := make(chan struct{})

@@ -285,7 +285,7 @@ func TestMembers(t *testing.T) {
 	require.False(t, p.Leads(), "the work is that of the own order's leader")
 }
 
-// Records of both cores are told apart when they are replayed.
+// A replay passes each record to the core that has made it.
 func TestRecordsAreReplayed(t *testing.T) {
 	p := newPair(t)
 	p.own.out.Records = [][]byte{[]byte("o1"), []byte("o2"), {}}

@@ -46,7 +46,7 @@ func (n *Network) giveUp(p *process, c *call) {
 	c.finish(nil, false)
 }
 
-// withdraw tells the process that the client no longer waits for the answer to a call. The call may be
+// withdraw informs the process that the client no longer waits for the answer to a call. The call may be
 // answered already, or may still be on its way.
 func (p *process) withdraw(c *call) {
 	if !p.up || c.withdrawn {

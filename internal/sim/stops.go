@@ -145,7 +145,7 @@ func (c *chase) look() {
 	n.Schedule(n.now+1+n.between(0, longest/8), c.look)
 }
 
-// leader returns a process of the group that leads, or a random member if the load cannot tell who leads.
+// leader returns a process of the group that leads, or a random member if the load does not know who leads.
 func (c *chase) leader() *process {
 	leads := c.net.cfg.Faults.Leads
 	if leads == nil {

@@ -37,7 +37,7 @@ func (c *treeClient) renewsNow() bool {
 	return c.run.lease != 0 && c.run.net.Now()-c.renewed > c.run.lease/3 && c.pick(3) > 0
 }
 
-// renew tells all partitions the files that are held open.
+// renew sends all partitions the files that are held open.
 func (c *treeClient) renew() {
 	c.renewed = c.run.net.Now()
 	for i := range c.run.groups {

@@ -36,7 +36,7 @@
 //
 //   - Timestamps. The paper needs one timestamp for a request in all groups. Package tram gives a place in
 //     the log of each group. So versions carry the place in the log of their own group, and a process of
-//     group h tells the readers its place of the request in phase 2.
+//     group h sends the readers its place of the request in phase 2.
 //   - Coordination. The paper compares timestamps of the latest request of a process. Here each pair of
 //     groups counts its common requests; by uniform prefix order both groups give a request the same number.
 //     A process that is past the request counts in both phases. In line 11 of the paper it does not, so a

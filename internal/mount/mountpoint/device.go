@@ -106,8 +106,9 @@ func Descriptors(control []byte, count int) (fds []int, err error) {
 	return fds, nil
 }
 
-// Tries to change a mount that is in use, and the first pause between them, which doubles: the kernel closes
-// files, and forgets removed ones, after the program that had them open has been told so.
+// The number of attempts to change a mount that is in use, and the first pause between them, which doubles.
+// The kernel may close a file, or forget a removed one, a moment after the system call of the program has
+// returned.
 const (
 	busyTries = 5
 	busyPause = 5 * time.Millisecond

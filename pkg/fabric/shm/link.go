@@ -185,7 +185,7 @@ func accept(conn *net.UnixConn, deadline time.Time) (*segment, error) {
 	return openSegment(file, ring)
 }
 
-// admit tells the initiator that it may use the segment.
+// admit informs the initiator that it may use the segment.
 func admit(conn *net.UnixConn) error {
 	_, err := conn.Write([]byte{ready})
 	return errors.Join(err, conn.SetDeadline(time.Time{}))
