@@ -50,7 +50,7 @@ type leases struct {
 	// delegations answer for the inodes that they own: the cache knows only their ordered state. Nil: there
 	// are none.
 	delegations *delegations
-	foreign     atomic.Pointer[func(meta.Change)] // nil: no caller wants the changes
+	foreign     atomic.Pointer[func(meta.Change)] // nil: no caller uses the changes
 	caches      bool
 	held        route.ByPartition[*held] // empty: nothing is cached
 }

@@ -24,7 +24,7 @@ const (
 
 func seenCount(s *site, _ *worker) int { return max(1, min(s.cfg.Files, seenSteps)/len(s.workers)) }
 
-// errNotSeen says that the second mount is none of the same directory, or hangs.
+// errNotSeen means that the second mount does not show the same directory, or hangs.
 var errNotSeen = errors.New("the second mount does not show the change: give another mount of the same directory")
 
 // second returns the name of a file of the working directory in the second mount.

@@ -90,7 +90,8 @@ func removeAll(dir string) error {
 	return err
 }
 
-// barrier returns when the file system says that the work is done: after fsync of the directories and syncfs.
+// barrier returns when the file system has confirmed that the work is done: after fsync of the directories
+// and syncfs.
 func (s *site) barrier(m *measure) error {
 	var directories []string
 	for _, w := range s.workers {

@@ -151,7 +151,7 @@ func readSigning(r *varint.Reader) (s block.Signing) {
 // changes: clients of another version look for it.
 const unknownOperation = "block request: unknown operation"
 
-// isUnknown reports whether an error says that a server does not know the operation of a request.
+// isUnknown reports whether an error means that a server does not know the operation of a request.
 func isUnknown(err error) bool { return err != nil && strings.Contains(err.Error(), unknownOperation) }
 
 // encodeDelete returns a request that deletes at most maxIDs blocks.

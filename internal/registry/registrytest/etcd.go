@@ -51,7 +51,7 @@ type Etcd struct {
 // Start runs one etcd without TLS, and returns when it answers. The test is skipped if etcd is not installed.
 func Start(t testing.TB) *Etcd { return StartWith(t, Options{})[0] }
 
-// StartWith runs an etcd as options say, and returns its members when all answer.
+// StartWith runs an etcd with options, and returns its members when all answer.
 func StartWith(t testing.TB, options Options) []*Etcd {
 	path, err := cluster.FindEtcd()
 	if err != nil {
@@ -63,7 +63,7 @@ func StartWith(t testing.TB, options Options) []*Etcd {
 	}
 	members := make([]*Etcd, max(options.Members, 1))
 	peers, initial := make([]string, len(members)), make([]string, len(members))
-	// Other processes may take these ports before etcd does: then etcd says so and the test fails.
+	// Other processes may take these ports before etcd does: then etcd reports an error and the test fails.
 	addresses := freeAddresses(t, 3*len(members))
 	for i := range members {
 		peers[i] = "http://" + addresses[3*i]

@@ -83,7 +83,7 @@ func readStart(id multicast.MessageID, r *varint.Reader) *multicast.Message {
 	return m
 }
 
-// outbox packs all that one step says to a peer into one frame.
+// outbox packs all packets of one step to a peer into one frame.
 type outbox struct {
 	frames map[multicast.ProcessID][]byte
 	peers  []multicast.ProcessID // in the order of first use
