@@ -33,7 +33,7 @@ func TestVectorsShareNothingThatChanges(t *testing.T) {
 	require.Equal(t, []uint64{5, 11, 12}, v[0].Open, "3 is decided at 10")
 }
 
-// counts is a vector without commands of several partitions.
+// counts returns a vector without commands of several partitions.
 func counts(of ...uint64) (v Vector) {
 	for _, n := range of {
 		v = append(v, Seen{Count: n, Known: n})

@@ -36,7 +36,7 @@ func Pages(from, to ID, next func(from ID) (ids []ID, more bool, err error)) ite
 	}
 }
 
-// Next is the id after id, which must not be LastID.
+// Next returns the id after id, which must not be LastID.
 func Next(id ID) ID {
 	for i := len(id) - 1; i >= 0; i-- {
 		if id[i]++; id[i] != 0 {

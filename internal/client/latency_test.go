@@ -41,7 +41,7 @@ func newDistant(n *clienttest.Network, from topology.Region) *distant {
 	return d
 }
 
-// distantClient is a client in a region of a wide-area network.
+// distantClient returns a client in a region of a wide-area network.
 func distantClient(t *testing.T, n *clienttest.Network, region topology.Region) *client.Client {
 	cfg := n.Config(region)
 	cfg.Caller = newDistant(n, region)

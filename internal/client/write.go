@@ -190,8 +190,9 @@ func (c *Writer) stage(ctx context.Context, at uint16, data *block.Draft) (*Stag
 	return &Staged{ids, meta.Block{ID: b.ID, Length: uint32(len(b.Data))}}, nil
 }
 
-// WriteParts is Write of consecutive parts, at most 64, which are ordered together. It first stores the parts
-// that are not staged, or that were staged for another partition or session. Afterwards no part is staged.
+// WriteParts is like Write, for consecutive parts, at most 64, which are ordered together. It first stores
+// the parts that are not staged, or that were staged for another partition or session. Afterwards no part is
+// staged.
 func (c *Writer) WriteParts(ctx context.Context, cred posix.Cred, w Write, parts []Part) (Written, error) {
 	ctx, cancel := c.router.Operation(ctx)
 	defer cancel()
@@ -279,7 +280,7 @@ func (c *Writer) stageParts(ctx context.Context, at uint16, parts []Part) (block
 	return blocks, parts[0].Staged.ids.First.Session(), nil
 }
 
-// blockCount is the number of blocks that hold data.
+// blockCount returns the number of blocks that hold data.
 func blockCount(data []byte) int { return (len(data) + meta.MaxBlock - 1) / meta.MaxBlock }
 
 // put stores data as blocks with ids from first on, which were never used before. So a failed write leaves

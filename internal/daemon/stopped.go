@@ -156,7 +156,7 @@ func (s *StoppedServer) Process(partition uint16) (multicast.ProcessID, error) {
 	return process, err
 }
 
-// PartitionDir is the name of the directory of a partition's replica in the data directory of a server.
+// PartitionDir returns the name of the directory of a partition's replica in the data directory of a server.
 func PartitionDir(partition uint16) string { return fmt.Sprintf("partition-%d", partition) }
 
 // Knows returns the position of the log of another server's process that the other server has reported to

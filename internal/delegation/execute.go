@@ -52,7 +52,8 @@ func (t *Table) Execute(m *meta.Machine, at Place, o *Op) (r meta.Result, covere
 	return t.ExecuteCovered(m, at, o)
 }
 
-// ExecuteCovered is Execute of a command of which the caller has found that the session holds all objects.
+// ExecuteCovered is like Execute, for a command of which the caller has found that the session holds all
+// objects.
 func (t *Table) ExecuteCovered(m *meta.Machine, at Place, o *Op) (r meta.Result, covered bool) {
 	c := o.Command // not changed: it may be executed again
 	if !t.mayExecute(m, at.Session, &c) {

@@ -294,7 +294,7 @@ func (g *trio) agree(count int, members ...int) {
 	require.Len(g.t, slices.Compact(first), count, "a request was delivered twice")
 }
 
-// leader is the first of some members that leads.
+// leader returns the first of some members that leads.
 func (g *trio) leader(members ...int) (leader int) {
 	g.t.Helper()
 	require.Eventually(g.t, func() bool {

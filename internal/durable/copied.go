@@ -48,8 +48,8 @@ func readCopy(path string) *copied {
 	return &c
 }
 
-// WriteCopied is WriteFile with a copy of the file beside it, from which ReadCopied mends a damaged one. The
-// copy is written first: it is never older than the file.
+// WriteCopied is like WriteFile, and also writes a copy of the file beside it, from which ReadCopied mends a
+// damaged one. The copy is written first: it is never older than the file.
 func WriteCopied(path string, content []byte) error {
 	c := copied{content: content}
 	if was, err := os.ReadFile(path); err == nil {

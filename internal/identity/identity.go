@@ -47,7 +47,7 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// String is the identity in the form of certificates.
+// String returns the identity in the form of certificates.
 func (id Identity) String() string {
 	text := fmt.Sprintf("%s://%s/%s/%s", scheme, id.Cluster, id.Role, id.Name)
 	if id.Authority != nil {

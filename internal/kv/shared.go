@@ -84,7 +84,7 @@ func (b *Batch) Set(key, value []byte) { b.batch.Put(key, value) }
 // Delete removes key if it is there.
 func (b *Batch) Delete(key []byte) { b.batch.Delete(key) }
 
-// Size is the approximate size of the batch in the journal, in bytes.
+// Size returns the approximate size of the batch in the journal, in bytes.
 func (b *Batch) Size() int { return len(b.batch.Dump()) }
 
 // mark turns LevelDB's errors into this package's. A file that is missing is damage too.

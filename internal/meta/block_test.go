@@ -125,7 +125,7 @@ func TestTimesInTheQueueDoNotFall(t *testing.T) {
 	require.Equal(t, []posix.Time{50, 50, 60, 60}, times)
 }
 
-// awayBlock is a file with a block that was written in partition 1, and has moved to partition 0.
+// awayBlock returns a file with a block that was written in partition 1, and has moved to partition 0.
 func awayBlock(t *testing.T) (f *tree, ino posix.Ino, id posix.BlockID) {
 	f, id = newTree(t, 3), posix.MakeBlockID(1, 1, 1)
 	ino = f.make(1, root(1), "f", 0o600)

@@ -12,7 +12,7 @@ import (
 
 var someone = posix.Cred{UID: 1000, GID: 100}
 
-// setAttr is a SetAttr of root's.
+// setAttr returns a SetAttr of root's.
 func setAttr(ino posix.Ino, set uint32, a posix.Attr) meta.Command {
 	return meta.Command{Op: meta.OpSetAttr, Ino: ino, Set: set, Attr: a}
 }

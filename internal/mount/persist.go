@@ -29,7 +29,7 @@ func (f *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status
 	return status(err)
 }
 
-// FsyncDir is Fsync of a directory.
+// FsyncDir is like Fsync, for a directory.
 func (f *fileSystem) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	ctx, end := f.waits.reading(cancel, in.Pid)
 	defer end()
@@ -78,7 +78,7 @@ type Synced struct {
 	Seconds    float64 `json:"seconds"`
 }
 
-// syncAll is fsync of everything that this mount has written and seen.
+// syncAll is like Fsync, for everything that this mount has written and seen.
 func (p *persister) syncAll(ctx context.Context) ([]byte, error) {
 	began := time.Now()
 	err := p.client.PersistAll(ctx)

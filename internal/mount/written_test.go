@@ -20,7 +20,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// ordered is the number of commands that do makes the cluster order.
+// ordered returns the number of commands that do makes the cluster order.
 func (m *mounted) ordered(do func()) int {
 	before := m.Ordered(0) + m.Ordered(1)
 	do()

@@ -168,7 +168,7 @@ func (w *work) finish(ctx context.Context) error {
 	return errOver
 }
 
-// self is the task of this work.
+// self returns the task of this work.
 func (w *work) self(moved uint64) client.PartitionTask {
 	return client.PartitionTask{Partition: w.id.partition, Task: meta.Task{Dir: w.task.Dir, Target: w.task.Target, Moved: moved}}
 }

@@ -35,14 +35,14 @@ func (a *Authority) As(c Cred) (Cred, Code) {
 		return c, OK
 	case c.UID == 0:
 		return Nobody(), OK
-	case !a.speaksFor(c.UID) || !a.mayBeIn(c.GID):
+	case !a.actsFor(c.UID) || !a.mayBeIn(c.GID):
 		return Cred{}, EPERM
 	}
 	return c, OK
 }
 
-// speaksFor is MayUser with Nobody. Every machine may act as Nobody: by a request as root.
-func (a *Authority) speaksFor(uid uint32) bool { return uid == NobodyID || a.MayUser(uid) }
+// actsFor is like MayUser, but true for Nobody: every machine may act as Nobody, by a request as root.
+func (a *Authority) actsFor(uid uint32) bool { return uid == NobodyID || a.MayUser(uid) }
 
 func (a *Authority) mayBeIn(gid uint32) bool { return gid == NobodyID || a.MayGroup(gid) }
 
@@ -62,7 +62,7 @@ func (a *Authority) May(c Cred, n *Attr, want Access) bool {
 // Admits reports whether any user of a has all rights in want to n, or could have them after
 // changing the mode: then the machine may have used them, and given the result to another of its programs.
 func (a *Authority) Admits(n *Attr, want Access) bool {
-	return a.Root() || a.speaksFor(n.UID) || n.Mode.grants(otherClass, want) || a.mayBeIn(n.GID) && n.Mode.grants(groupClass, want)
+	return a.Root() || a.actsFor(n.UID) || n.Mode.grants(otherClass, want) || a.mayBeIn(n.GID) && n.Mode.grants(groupClass, want)
 }
 
 // Owns reports whether c, a user of a, has the rights of the owner of n.

@@ -109,7 +109,7 @@ func (d *delegations) recall(c *meta.Command) (r meta.Result, stops bool) {
 	return r, false
 }
 
-// recallHere is recall for a command of several partitions.
+// recallHere is like recall, for a command of several partitions.
 func (d *delegations) recallHere(c *meta.Command, parties []uint16) bool {
 	return !d.IsIdle() && d.Recall(meta.TouchedHere(d.machine, c, parties), recaller(c), c.Time)
 }

@@ -133,7 +133,7 @@ func TestAWriteOnDisk(t *testing.T) {
 	}
 }
 
-// placeOnDisk is the place that the answer to a batch tells.
+// placeOnDisk returns the place in the answer to a batch.
 func placeOnDisk(t *testing.T, reply ask.Reply) uint64 {
 	t.Helper()
 	require.Equal(t, ask.Answered, reply.Status)

@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// proving is two partitions that verify the proofs of their clients.
+// proving returns two partitions that verify the proofs of their clients.
 func proving(t *testing.T) *several {
 	s := newSeveral(t)
 	s.keys = ask.Keys{[]byte("a key of both partitions")}

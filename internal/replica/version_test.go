@@ -14,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// payload is an encoded entry.
+// payload returns an encoded entry.
 func payload(kind order.Kind, body []byte) []byte {
 	core := &listCore{list: new([]multicast.Delivery), member: &member{cluster: &cluster{}}}
 	o := order.New(1, 0, core, core, 0)

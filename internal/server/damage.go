@@ -48,7 +48,7 @@ func isDamage(err error) bool {
 		errors.Is(err, errDiverged) || errors.Is(err, ErrRolledBack)
 }
 
-// isUnreadable is isDamage for files that are only read: data that the disk cannot read also counts as
+// isUnreadable is like isDamage, for files that are only read: data that the disk cannot read also counts as
 // damaged.
 func isUnreadable(err error) bool { return isDamage(err) || errors.Is(err, syscall.EIO) }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// classy is PrimCast that orders by classes.
+// classy returns PrimCast that orders by classes.
 func classy(cfg primcast.Config) Protocol {
 	cfg.Classes = true
 	p := primCastWith(cfg)

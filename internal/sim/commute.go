@@ -29,8 +29,8 @@ func (r *run) conflict(a, b multicast.MessageID) bool {
 	return m == nil || o == nil || r.protocol.Conflicts(&m.Message, &o.Message)
 }
 
-// covered is the highest position of a delivery up to which all is durable: the process has announced that no
-// delivery below is still to come, and no delivery below is still being written.
+// covered returns the highest position of a delivery up to which all is durable: the process has announced
+// that no delivery below is still to come, and no delivery below is still being written.
 func (m *machine) covered() (at multicast.Position) {
 	l := m.line("")
 	durable, volatile := l.history[:l.durable], l.history[l.durable:l.applied]

@@ -13,8 +13,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// last is the last byte of the payload, which counts the messages of a sender. It decides the conflicts of a
-// message.
+// last returns the last byte of the payload, which counts the messages of a sender. It decides the conflicts
+// of a message.
 func last(m *multicast.Message) byte { return m.Payload[len(m.Payload)-1] }
 
 // relations are the conflict relations of the tests.

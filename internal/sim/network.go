@@ -62,16 +62,16 @@ func New(cfg Config, boot Boot) (*Network, error) {
 	return n, n.err
 }
 
-// Now is the virtual time.
+// Now returns the virtual time.
 func (n *Network) Now() time.Duration { return n.now }
 
 // Rand draws from the network's seed, for workloads.
 func (n *Network) Rand() *rand.Rand { return n.rng }
 
-// Hash is a digest of all events so far.
+// Hash returns a digest of all events so far.
 func (n *Network) Hash() uint64 { return n.trace.hash }
 
-// Events is the number of events so far.
+// Events returns the number of events so far.
 func (n *Network) Events() uint64 { return n.trace.events }
 
 // Schedule schedules a call of f at a time; for a time in the past, as soon as possible.
@@ -117,7 +117,7 @@ func (n *Network) Run(until time.Duration) bool {
 // Up reports whether a process is running. A paused process is up.
 func (n *Network) Up(p multicast.ProcessID) bool { return n.processes[p].up }
 
-// Incarnation is the number of starts of a process.
+// Incarnation returns the number of starts of a process.
 func (n *Network) Incarnation(p multicast.ProcessID) uint64 { return n.processes[p].incarnation }
 
 // Node returns the node of a process; nil while the process is down.

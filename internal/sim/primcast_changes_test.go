@@ -69,7 +69,7 @@ func cutInTwo(n *Network, group multicast.GroupID) {
 	}
 }
 
-// spares are processes of no group.
+// spares returns processes of no group.
 func spares(count int) (ids []multicast.ProcessID) {
 	for i := range count {
 		ids = append(ids, multicast.ProcessID(1001+2*i))

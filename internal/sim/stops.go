@@ -87,7 +87,7 @@ func (n *Network) kill(p *process) {
 	}
 }
 
-// alive is the number of members of a group that were not killed.
+// alive returns the number of members of a group that were not killed.
 func (n *Network) alive(g *multicast.Group) int {
 	alive := 0
 	for _, p := range g.Members {

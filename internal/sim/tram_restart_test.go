@@ -126,7 +126,7 @@ func (p *tramProcess) keepUp(out *tram.Output) {
 	}
 }
 
-// voters are the members of a process's group that run and have a vote.
+// voters returns the members of a process's group that run and have a vote.
 func (r *tramRun) voters(p *tramProcess) (count int) {
 	for _, id := range p.group.Members {
 		if q := r.processes[id]; q.up && !q.core.Amnesiac() {

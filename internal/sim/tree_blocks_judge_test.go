@@ -32,7 +32,7 @@ func (t *oneTree) wrote(u *change) {
 	t.pieces[ino] = now
 }
 
-// text is the text that u writes.
+// text returns the text that u writes.
 func (u *change) text() string {
 	text := string(u.command.Data)
 	for _, k := range u.command.Blocks {

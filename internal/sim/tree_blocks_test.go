@@ -72,7 +72,7 @@ func newTreeStores() treeStores {
 	return s
 }
 
-// blockText is the content of a block.
+// blockText returns the content of a block.
 func blockText(id posix.BlockID) string {
 	return fmt.Sprintf("<%d.%d.%d>", id.Partition(), id.Session(), id.Counter())
 }

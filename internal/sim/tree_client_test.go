@@ -220,7 +220,7 @@ func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta
 	return u.result
 }
 
-// at is the partition of an inode, as far as the client knows.
+// at returns the partition of an inode, as far as the client knows.
 func (c *treeClient) at(ino posix.Ino) uint16 {
 	if p, ok := c.where[ino]; ok {
 		return p

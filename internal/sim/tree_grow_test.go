@@ -52,7 +52,7 @@ type growth struct {
 	spreads map[multicast.ProcessID]bool // that directories go there
 }
 
-// allGroups are those with the added one.
+// allGroups returns all groups, with the added one.
 func allGroups() []multicast.Group {
 	return append(treeGroups[:len(treeGroups):len(treeGroups)], addedGroup)
 }

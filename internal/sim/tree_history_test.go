@@ -82,10 +82,10 @@ func (u *change) madeIn(partition uint16) bool {
 	return u.made != 0 && partition == u.observed.Attr.Ino.Partition()
 }
 
-// first is the time at which u was first seen to take effect at any partition. By then u had all its locks,
-// and conflicting updates before it had released them. So in the order of these times, conflicting updates
-// stand in the order of their execution at each partition, and the time of each update is between its issue
-// and its answer.
+// first returns the time at which u was first seen to take effect at any partition. By then u had all its
+// locks, and conflicting updates before it had released them. So in the order of these times, conflicting
+// updates stand in the order of their execution at each partition, and the time of each update is between its
+// issue and its answer.
 func (u *change) first() int {
 	if u.crossing != nil {
 		return u.crossing.at

@@ -57,7 +57,7 @@ func (t *oneTree) translate(c meta.Command) *meta.Command {
 	return &c
 }
 
-// number is the model's number, or one that the model does not have.
+// number returns the model's number, or one that the model does not have.
 func (t *oneTree) number(ino posix.Ino) posix.Ino {
 	if n, ok := t.inside[ino]; ok {
 		return n

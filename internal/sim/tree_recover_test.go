@@ -65,7 +65,7 @@ const (
 	bestWasBehind treeMark = "the survivor had not executed all that was answered"
 )
 
-// treeHalted is a run that ends in the middle of its work: all processes stop.
+// treeHalted returns a run that ends in the middle of its work: all processes stop.
 func treeHalted(seed uint64) *tree { return treeRun(seed, haltedSetup(seed)) }
 
 func haltedSetup(seed uint64) treeSetup {

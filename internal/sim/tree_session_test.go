@@ -67,7 +67,7 @@ func (c *treeClient) exchange(p uint16, q ask.Request) bool {
 // noAnswer is the time of an answer that never comes.
 const noAnswer = math.MaxInt
 
-// doubt is the outcome of an update whose session has ended.
+// doubt returns the outcome of an update whose session has ended.
 func (c *treeClient) doubt(u *change, reply *ask.Reply, asked int) meta.Result {
 	u.doubt, u.answered = true, noAnswer
 	c.run.history.add(happening{kind: learns, client: c.id, partition: u.asked, count: reply.Vector.Of(u.asked).Count, asked: asked})

@@ -119,7 +119,7 @@ func (p *framedProvider) shake(ctx context.Context, m *meter) (net.Conn, error) 
 	}
 }
 
-// shakePlain is shake for a connection without TLS.
+// shakePlain is like shake, for a connection without TLS.
 func shakePlain(c net.Conn) error {
 	if _, err := io.WriteString(c, greeting); err != nil {
 		return err

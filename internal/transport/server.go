@@ -158,7 +158,7 @@ func (s *Server) serve(through *door, more ...grpc.ServerOption) *grpc.Server {
 // Recheck ends the connections of peers with certificates that were revoked since (Credentials.SetRevoked).
 func (s *Server) Recheck() { s.gate.recheck() }
 
-// Address is the address of the listener, with the actual port.
+// Address returns the address of the listener, with the actual port.
 func (s *Server) Address() string { return s.address }
 
 // isHere reports whether an address belongs to this server, as its listener or in Resolve.

@@ -91,12 +91,13 @@ func shared(conn net.Conn, deadline time.Time, make func(*net.UnixConn, time.Tim
 	return c, nil
 }
 
-// introduction is the text of a server inside of TLS before a connection goes on in shared memory: the user
-// that runs it, and the name at which it listens. A process between the two ends that relays the handshake,
-// and would read the memory afterwards, runs as another user than the server, or listens at another name.
+// introduction returns the text of a server inside of TLS before a connection goes on in shared memory: the
+// user that runs it, and the name at which it listens. A process between the two ends that relays the
+// handshake, and would read the memory afterwards, runs as another user than the server, or listens at
+// another name.
 func introduction(user uint32, name string) []byte {
 	return fmt.Appendf(nil, "%08x%s", user, name)
 }
 
-// ownUser is the user that runs this process.
+// ownUser returns the user that runs this process.
 func ownUser() uint32 { return uint32(os.Geteuid()) }

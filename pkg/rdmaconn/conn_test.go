@@ -51,7 +51,7 @@ func connect(t testing.TB, cfg Config) (dialled, accepted *Conn) {
 	return dialled, conn.(*Conn)
 }
 
-// configs are the fabrics that this build and this machine have.
+// configs returns the fabrics that this build and this machine have.
 func configs() map[string]Config {
 	all := map[string]Config{"soft": {Open: overSoft}, "soft, small ring": {Open: overSoft, Ring: minRing}}
 	if withRDMA && (os.Getenv("RDMA_VM") == "1" || os.Getenv("RDMA_DEVICE") != "") {

@@ -66,7 +66,7 @@ func mutants(t *testing.T) (all []mutant) {
 	return all
 }
 
-// root is the directory of the module.
+// root returns the directory of the module.
 func root(t *testing.T) string {
 	dir, err := filepath.Abs("../..")
 	require.NoError(t, err)

@@ -88,7 +88,7 @@ func TestLatency(t *testing.T) {
 	require.NotEmpty(t, slow(2, 1+6))
 }
 
-// only is the run with the messages to so many groups.
+// only returns the run with the messages to so many groups.
 func only(h *check.History, dest int) *check.History {
 	some := *h
 	some.Multicasts, some.Deliveries = nil, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// small is a configuration that takes little time.
+// small returns a configuration that takes little time.
 func small(t *testing.T, names ...string) Config {
 	cfg := Config{Clients: []int{1, 3}, Rounds: 2, Files: 12, Size: 3 * piece, Limit: time.Minute, Progress: func(string) {}, Settle: func() {}}
 	for _, name := range names {

@@ -135,7 +135,7 @@ func (s *site) run(dir, program string, args ...string) error {
 	return s.ended(cmd.Run(), cmd, &output)
 }
 
-// output is run for a program's standard output.
+// output is like run, and returns the program's standard output.
 func (s *site) output(program string, args ...string) (string, error) {
 	var out, output bytes.Buffer
 	cmd := s.command(program, args...)

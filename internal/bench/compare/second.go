@@ -84,7 +84,7 @@ func seenUnlink(s *site, w *worker, n int) error {
 	return s.changeExisting(w, w.names[len(w.names)-1], func() error { return unlink(s, w, n) })
 }
 
-// changeExisting is change of a name that goes away, which the second mount must have seen before.
+// changeExisting is like change, for a name that goes away, which the second mount must have seen before.
 func (s *site) changeExisting(w *worker, name string, change func() error) error {
 	there, err := s.place.second(name)
 	if err != nil {

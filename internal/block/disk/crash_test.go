@@ -86,7 +86,7 @@ func requireHas(t testing.TB, s block.Store, i, size int, present bool) {
 	require.ErrorIs(t, err, block.ErrNotFound)
 }
 
-// offsets are offsets of the last record: all around its ends, some between.
+// offsets returns offsets of the last record: all around its ends, some between.
 func offsets() []int64 {
 	var chosen []int64
 	for at := int64(lastAt); at < endAt; at++ {

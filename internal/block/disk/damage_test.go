@@ -55,7 +55,7 @@ func damageImage(t testing.TB) string {
 	return dir
 }
 
-// places are offsets spread over a file.
+// places returns offsets spread over a file.
 func places(t testing.TB, path string, n int) (at []int64) {
 	info, err := os.Stat(path)
 	require.NoError(t, err)

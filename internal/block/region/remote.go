@@ -141,7 +141,7 @@ func (r *Remote) Sign(ctx context.Context, s block.Signing) (url string, err err
 	return string(reply[1:]), nil
 }
 
-// ask is answer without the reply.
+// ask is like answer, but does not return the reply.
 func (r *Remote) ask(ctx context.Context, request []byte) error {
 	_, err := r.answer(ctx, request, isFinal)
 	return err

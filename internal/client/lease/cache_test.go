@@ -14,7 +14,7 @@ import (
 
 const dir posix.Ino = 7
 
-// at is a state that a client has seen, or a replica has executed.
+// at returns a state that a client has seen, or a replica has executed.
 func at(count uint64) ask.Seen { return ask.Seen{Count: count, Known: count} }
 
 func named(name string) Name { return Name{dir, name} }

@@ -86,8 +86,8 @@ const (
 // errHangs means that a server accepts requests and answers none.
 var errHangs = errors.New("its server does not answer a query of the status either")
 
-// sendNear is send for a replica in the client's region. It returns errHangs if the server of the replica
-// hangs.
+// sendNear is like send, for a replica in the client's region. It returns errHangs if the server of the
+// replica hangs.
 func (x *exchanger) sendNear(ctx context.Context, to multicast.ProcessID, request *ask.Request, patience time.Duration) (ask.Reply, error) {
 	ctx, abandon := context.WithCancelCause(ctx)
 	asked := make(chan struct{})

@@ -188,7 +188,7 @@ func xattrName(name string) posix.Code {
 	return posix.OK
 }
 
-// listing is the result of listxattr.
+// listing returns the result of listxattr.
 func listing(n *node) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(n.xattrs)) {

@@ -412,7 +412,7 @@ func (m *Model) Orphans() []meta.Orphan {
 	return all
 }
 
-// usage is the result of statfs.
+// usage returns the result of statfs.
 func (m *Model) usage() (inodes, bytes uint64) {
 	for ino := range m.nodes {
 		bytes += m.stat(ino).Bytes

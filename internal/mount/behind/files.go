@@ -226,7 +226,8 @@ func (f *Files) Flush(ctx context.Context, ino posix.Ino) error {
 	return at.pending().wait(ctx)
 }
 
-// FlushToDisk is Flush before a wait for the disks of the servers: the batch that collects writes has OnDisk.
+// FlushToDisk is like Flush, for a caller that waits for the disks of the servers afterwards: the batch that
+// collects writes has OnDisk.
 func (f *Files) FlushToDisk(ctx context.Context, ino posix.Ino) error {
 	if at := f.get(ino); at != nil {
 		at.demandDisk()
@@ -247,14 +248,14 @@ func (r *run) wait(ctx context.Context) error {
 	}
 }
 
-// FlushHandle is Flush for fsync of an open file, and before a write that is not kept. It also returns the
-// error of lost content, once for each handle.
+// FlushHandle is like Flush, for fsync of an open file, and before a write that is not kept. It also returns
+// the error of lost content, once for each handle.
 func (f *Files) FlushHandle(ctx context.Context, ino posix.Ino, handle uint64) error {
 	return f.flushHandle(ctx, ino, handle, (*file).report)
 }
 
-// FlushDescriptor is Flush for the close of a descriptor of an open file. It also returns the error of lost
-// content, at each close until FlushHandle has reported the loss to the handle: a duplicate of the
+// FlushDescriptor is like Flush, for the close of a descriptor of an open file. It also returns the error of
+// lost content, at each close until FlushHandle has reported the loss to the handle: a duplicate of the
 // descriptor, such as one inherited by a child process, may be closed without a check of the error.
 func (f *Files) FlushDescriptor(ctx context.Context, ino posix.Ino, handle uint64) error {
 	return f.flushHandle(ctx, ino, handle, (*file).unreported)
@@ -274,12 +275,12 @@ func (f *Files) flushHandle(ctx context.Context, ino posix.Ino, handle uint64, f
 // IsSettled reports whether all content is ordered or lost.
 func (f *Files) IsSettled() bool { return f.unordered.Load() == 0 }
 
-// FlushAll is Flush of all files.
+// FlushAll calls Flush for all files.
 func (f *Files) FlushAll(ctx context.Context) error {
 	return f.FlushThose(ctx, func(posix.Ino) bool { return true })
 }
 
-// FlushThose is Flush of the files for which those is true.
+// FlushThose calls Flush for the files for which those is true.
 func (f *Files) FlushThose(ctx context.Context, those func(posix.Ino) bool) error {
 	for _, r := range f.seal(those) {
 		if err := r.wait(ctx); err != nil {

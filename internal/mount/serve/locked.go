@@ -160,7 +160,7 @@ func (k *Kernel) ExpireEntry(dir posix.Ino, name string, again func()) bool {
 	return true
 }
 
-// ExpireAttributes is ForgetAttributes for a node that another mount has changed. While a request whose
+// ExpireAttributes is like ForgetAttributes, for a node that another mount has changed. While a request whose
 // answer describes the node is not answered (Describe), it does nothing and returns false: it has again
 // called after the answer. again must not wait.
 func (k *Kernel) ExpireAttributes(node posix.Ino, again func()) bool {
@@ -184,7 +184,7 @@ func (k *Kernel) Describe(unique uint64, node posix.Ino) (Order, bool) {
 // too many. It is called before the first request.
 func (k *Kernel) OnOverflow(f func()) { k.server.locked.overflow = f }
 
-// node is the number of an inode in the kernel: request.show replaces that of the root.
+// node returns the number of an inode in the kernel: request.show replaces that of the root.
 func (k *Kernel) node(ino uint64) uint64 {
 	if posix.Ino(ino) == k.server.root {
 		return uint64(posix.Root)

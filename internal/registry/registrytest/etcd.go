@@ -103,10 +103,10 @@ func freeAddresses(t testing.TB, n int) []string {
 	return addresses
 }
 
-// Endpoint is the URL for clients.
+// Endpoint returns the URL for clients.
 func (e *Etcd) Endpoint() string { return e.endpoint }
 
-// Endpoints are those of several members.
+// Endpoints returns the endpoints of several members.
 func Endpoints(members []*Etcd) []string {
 	var all []string
 	for _, e := range members {

@@ -47,7 +47,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// rough is all faults.
+// rough returns a configuration with all faults.
 func rough(seed uint64) Config {
 	cfg := Default()
 	cfg.Seed = seed

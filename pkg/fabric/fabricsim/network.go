@@ -72,7 +72,7 @@ func New(cfg Config) *Network {
 	}
 }
 
-// Now is the virtual time since the network was made.
+// Now returns the virtual time since the network was made.
 func (n *Network) Now() time.Duration { return n.now }
 
 // Stats returns the counts until now.

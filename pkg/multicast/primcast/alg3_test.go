@@ -10,7 +10,7 @@ import (
 
 var second, third = Epoch{Number: 2, Leader: 2}, Epoch{Number: 3, Leader: 3}
 
-// promised is process 3, which has a message to both groups in T and has then promised to process 2.
+// promised returns process 3, which has a message to both groups in T and has then promised to process 2.
 func promised(t *testing.T) (*proc, *multicast.Output) {
 	c := newProc(t, 3)
 	c.hear(5, startOf(msg(1, both...), 0))

@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// candidate is process 2 with one entry in T: it is left alone with process 3 and starts the epoch 2/2.
+// candidate returns process 2 with one entry in T: it is left alone with process 3 and starts the epoch 2/2.
 func candidate(t *testing.T) (*proc, *multicast.Output) {
 	c := newProc(t, 2)
 	c.hear(5, startOf(msg(1, 1), 0))

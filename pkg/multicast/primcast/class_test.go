@@ -15,7 +15,7 @@ var (
 
 func byClasses(cfg *Config) { cfg.Classes = true }
 
-// oneStuck is process 2 of g in the middle of two messages: the first, to both groups, waits for h; the
+// oneStuck returns process 2 of g in the middle of two messages: the first, to both groups, waits for h; the
 // second, to g, is delivered.
 func oneStuck(t *testing.T, change ...func(*Config)) (*proc, *multicast.Output) {
 	c := newProc(t, 2, append(change, byClasses)...)

@@ -14,7 +14,8 @@ func overlapping(cfg *Config) { cfg.Overlap = true }
 // early returns the part of a step's output that leaves before the records of the step are durable.
 func early(out *multicast.Output) *multicast.Output { return &multicast.Output{Frames: out.Early} }
 
-// overlapped is primary 1 with entry 1 in its log, and the mark of its epoch. Its clock is not the lowest.
+// overlapped returns primary 1 with entry 1 in its log, and the mark of its epoch. Its clock is not the
+// lowest.
 func overlapped(t *testing.T) *proc {
 	c := newProc(t, 1, overlapping)
 	c.hear(4, entryOf(epochH, 1, 50, msg(9, both...)))

@@ -22,7 +22,7 @@ func newcomerState(ts multicast.Timestamp) packet {
 	return p
 }
 
-// membersOf is the packet that g has these members since an epoch.
+// membersOf returns the packet with these members of g since an epoch.
 func membersOf(since Epoch, ids ...multicast.ProcessID) packet {
 	return packet{kind: kindRoster, group: 1, roster: roster{since: since, latest: since, ids: ids}}
 }
@@ -187,7 +187,7 @@ func TestR1CandidateLearnsTheRosterFromAPromise(t *testing.T) {
 	require.Equal(t, []multicast.ProcessID{1, 2, 3, 4, 7}, c.Members(1))
 }
 
-// replaced is a cluster in which 7 has taken the place of 3, which is down, in the second epoch. One
+// replaced returns a cluster in which 7 has taken the place of 3, which is down, in the second epoch. One
 // message is older.
 func replaced(t *testing.T) *cluster {
 	c := newCluster(t)

@@ -27,7 +27,7 @@ type slot struct {
 
 func (t *sequence) last() uint64 { return t.length }
 
-// lastTimestamp is the timestamp of the last entry that was appended and not cut.
+// lastTimestamp returns the timestamp of the last entry that was appended and not cut.
 func (t *sequence) lastTimestamp() multicast.Timestamp { return t.lastTS }
 
 // entries returns the number of entries that are not forgotten; size returns their approximate size in a

@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// deliveredOne is a process of g that has delivered a message, at 4, which no state machine covers.
+// deliveredOne returns a process of g that has delivered a message, at 4, which no state machine covers.
 func deliveredOne(t *testing.T, self multicast.ProcessID, change ...func(*Config)) (*proc, multicast.Position) {
 	c := newProc(t, self, change...)
 	other := 5 - self // of 2 and 3
@@ -88,7 +88,7 @@ func TestAdoptRefuses(t *testing.T) {
 	}
 }
 
-// promisedAndInstalled is process 3 in the epoch of 2.
+// promisedAndInstalled returns process 3 in the epoch of 2.
 func promisedAndInstalled(t *testing.T) *proc {
 	c, _ := promised(t)
 	c.hear(2, newStateOf(second, 1, 1, 30))

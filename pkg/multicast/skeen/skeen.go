@@ -106,7 +106,7 @@ func (c *Core) Replay([]byte) error {
 // Stats returns the counts so far.
 func (c *Core) Stats() Stats { return c.stats }
 
-// Pending is the number of messages known and not delivered.
+// Pending returns the number of messages known and not delivered.
 func (c *Core) Pending() int { return len(c.pending) }
 
 // Step implements multicast.Core.

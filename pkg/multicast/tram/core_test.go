@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// testGroups are a root 1 with the children 2 and 3, and 4 below 2.
+// testGroups returns a root 1 with the children 2 and 3, and 4 below 2.
 func testGroups() ([]multicast.Group, map[multicast.GroupID]multicast.GroupID) {
 	var groups []multicast.Group
 	for g := range multicast.GroupID(4) {

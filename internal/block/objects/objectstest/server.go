@@ -77,7 +77,7 @@ func Start(t testing.TB, dir string) *Server {
 	return s
 }
 
-// Endpoint is the URL of the server.
+// Endpoint returns the URL of the server.
 func (s *Server) Endpoint() string { return "http://" + s.address }
 
 // Kill ends the server as a crash would.
