@@ -187,7 +187,7 @@ func TestLoadRefuses(t *testing.T) {
 		b := issue(t, ca, dir, Request{Role: Admin, Name: "b"})
 		elsewhere := t.TempDir()
 		newCA(t, elsewhere, "prod")
-		for says, files := range map[string]Files{
+		for message, files := range map[string]Files{
 			"no such file":                {CA: f.CA, Certificate: f.Certificate, Key: "/nowhere"},
 			"'globalfs certs' makes":      {CA: "/nowhere", Certificate: f.Certificate, Key: f.Key},
 			"does not match":              {CA: f.CA, Certificate: f.Certificate, Key: b.Key},
