@@ -125,8 +125,8 @@ func (j *judge) behind(p *topology.Partition, server string, status *ReplicaStat
 	}
 }
 
-// stateOfStopped returns the state of a replica that does not run, and records the problem. Empty: its server does
-// not report it.
+// stateOfStopped returns the state of a replica that does not run, and records the problem. Empty: its server
+// does not report it.
 func (j *judge) stateOfStopped(p *topology.Partition, r topology.Replica) string {
 	s, known := j.stopped[uint32(r.Process)]
 	switch {
@@ -142,8 +142,8 @@ func (j *judge) stateOfStopped(p *topology.Partition, r topology.Replica) string
 	return s.State
 }
 
-// stateOfAmnesiac returns the state of a replica that runs without a vote, and records the problem. Empty: the
-// replica has a vote.
+// stateOfAmnesiac returns the state of a replica that runs without a vote, and records the problem. Empty:
+// the replica has a vote.
 func (j *judge) stateOfAmnesiac(p *topology.Partition, r topology.Replica) string {
 	s := j.stopped[uint32(r.Process)]
 	if s.State != string(server.StateAmnesiac) {

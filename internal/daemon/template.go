@@ -76,7 +76,8 @@ func writeShards(line lineWriter, key string, n int) {
 	line("%s: %d", key, n)
 }
 
-// writeMulticast writes the orders of partitions. The default is a comment: older versions do not know the key.
+// writeMulticast writes the orders of partitions. The default is a comment: older versions do not know the
+// key.
 func writeMulticast(line lineWriter, m topology.Multicast) {
 	line("# The order of each partition with all replicas in one region: local: primcast, or tram (experimental: in one-sided memory). With tram,")
 	line("# fabric selects its connections: auto (shared memory of one host, TCP otherwise), shm, soft (TCP) or verbs (RDMA). A cluster keeps its choice.")

@@ -13,9 +13,9 @@ const maxAside = 1 << 12
 
 // locked has the nodes for which notices must wait until requests are answered. There are two reasons:
 //
-//   - The kernel locks a node during some requests, and a notice of an entry takes the same lock. After a slow
-//     request, the notice would make all later requests of that directory wait, in a sleep that no signal ends.
-//     It would also keep the mount alive if this process died.
+//   - The kernel locks a node during some requests, and a notice of an entry takes the same lock. After a
+//     slow request, the notice would make all later requests of that directory wait, in a sleep that no
+//     signal ends. It would also keep the mount alive if this process died.
 //   - An answer has the attributes of nodes. If a notice of the attributes of such a node arrives before the
 //     answer, the kernel then caches the old attributes of the answer, and drops newer ones.
 //
