@@ -27,9 +27,9 @@ type Choice struct {
 	Policy    Policy  `json:"best_policy"`
 }
 
-// settings are those of the paper, and three replicas with the prices of the product (bench/micro): in a LAN,
-// and at round trips between regions over links of 100 Mbit/s. In the last one a request costs the leader
-// little: its order alone, without a file system.
+// settings returns the settings of the paper, and three replicas with the prices of the product
+// (bench/micro): in a LAN, and at round trips between regions over links of 100 Mbit/s. In the last one a
+// request costs the leader little: its order alone, without a file system.
 func settings() []model.Setting {
 	const us = time.Microsecond
 	product := func(name string, roundTrip time.Duration, megabits float64, request, frames time.Duration) model.Setting {

@@ -142,7 +142,7 @@ func (m *member) turn() {
 	m.at(m.now+price, func() { m.leave(out) })
 }
 
-// frames is the price of frames of others, or for others.
+// frames returns the price of frames of others, or for others.
 func (m *member) frames(all []multicast.Frame) (price time.Duration) {
 	for _, f := range all {
 		if f.Peer != m.id && len(f.Data) > 0 {
@@ -212,7 +212,7 @@ func (m *member) deliver(d *multicast.Delivery) {
 	})
 }
 
-// ready is the number of requests that the policy allows to propose now.
+// ready returns the number of requests that the policy allows to propose now.
 func (g *group) ready() int {
 	p := g.Policy
 	n := len(g.waiting)

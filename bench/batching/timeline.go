@@ -34,7 +34,7 @@ func (r *resource) use(now, work time.Duration) time.Duration {
 	return r.free
 }
 
-// transfer is the time for which some bytes keep a link busy.
+// transfer returns the time for which some bytes keep a link busy.
 func transfer(s *model.System, bytes int) time.Duration {
 	return time.Duration(float64(bytes) / s.Bandwidth * float64(time.Second))
 }

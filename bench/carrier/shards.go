@@ -42,8 +42,8 @@ type medium struct {
 	memory virtual.Memory
 }
 
-// media are a network with RDMA in one room, and the product's provider soft, whose operations are messages
-// on streams, in one room and between the datacenters of a region.
+// media returns a network with RDMA in one room, and the product's provider soft, whose operations are
+// messages on streams, in one room and between the datacenters of a region.
 func media() []medium {
 	prices := virtual.ServerPrices()
 	soft := func(delay time.Duration) virtual.Memory {
@@ -139,7 +139,7 @@ func (x *crosser) command() (meta.Command, []uint16) {
 	return virtual.Rename(x.file, x.name, from, to), []uint16{from, to}
 }
 
-// serverTime is the CPU time of all servers until now.
+// serverTime returns the CPU time of all servers until now.
 func serverTime(k *virtual.Cluster) (sum time.Duration) {
 	for _, servers := range k.Servers {
 		for _, s := range servers {

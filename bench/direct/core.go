@@ -225,8 +225,8 @@ func (c *Core) report(at multicast.ClassPosition) {
 	}
 }
 
-// acknowledge notes that a process holds the messages of a lane up to a number durably, and drops those that
-// a quorum of each destination group holds.
+// acknowledge records that a process holds the messages of a lane up to a number durably, and drops those
+// that a quorum of each destination group holds.
 func (c *Core) acknowledge(p multicast.ProcessID, class multicast.Class, number uint64) {
 	i, found := c.search(class)
 	if !found || number > c.lanes[i].last || !c.isMember(c.lanes[i].dest, p) {

@@ -75,8 +75,8 @@ func (c *Config) Validate() error {
 	return spec.Validate()
 }
 
-// spec is the cluster of all settings: as many replicas of a region's partition, and copies of a block, as
-// its servers allow, up to three and two.
+// spec returns the cluster of all settings: as many replicas of a region's partition, and copies of a block,
+// as its servers allow, up to three and two.
 func (c *Config) spec() topology.Spec {
 	spec := topology.Spec{Regions: c.Regions, Datacenters: c.Datacenters, Replicas: 1, Copies: max(1, min(c.Datacenters, 2))}
 	if c.Datacenters >= 3 {

@@ -69,7 +69,7 @@ func (r *Report) writeCosts(out io.Writer) error {
 	return w.Flush()
 }
 
-// total is the CPU time over all parts.
+// total returns the CPU time over all parts.
 func (r *Row) total() (us float64) {
 	for _, part := range r.CPU {
 		us += part

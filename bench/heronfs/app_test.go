@@ -105,8 +105,8 @@ func (w *twin) equal() {
 	}
 }
 
-// TestEqualsTheCommit: commands over two partitions, those that fail included, have the results and the
-// effects of a commit with votes.
+// Commands over two partitions, including those that fail, have the same results and effects as a commit with
+// votes.
 func TestEqualsTheCommit(t *testing.T) {
 	codes := map[posix.Code]int{}
 	for seed := range uint64(20) {

@@ -24,12 +24,12 @@ const (
 	prefixForwarding = 0x0a
 )
 
-// inodeKey is the key of an inode.
+// inodeKey returns the key of an inode.
 func inodeKey(ino posix.Ino) []byte {
 	return binary.BigEndian.AppendUint64([]byte{prefixInode}, uint64(ino))
 }
 
-// dirKey is the key of a name in a directory.
+// dirKey returns the key of a name in a directory.
 func dirKey(dir posix.Ino, name string) []byte {
 	return append(binary.BigEndian.AppendUint64([]byte{prefixName}, uint64(dir)), name...)
 }
@@ -46,7 +46,7 @@ func pageOf(key []byte) (page int, ok bool) {
 	return int(h.Sum64() % pageCount), true
 }
 
-// objectOf is the object of a page of a partition.
+// objectOf returns the object of a page of a partition.
 func objectOf(partition uint16, page int) heron.ObjectID {
 	return heron.ObjectID(page)<<16 | heron.ObjectID(partition)
 }

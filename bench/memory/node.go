@@ -43,8 +43,8 @@ type Node struct {
 	cancel      context.CancelFunc
 }
 
-// Providers are the names of the providers. Provider verbs needs an RDMA device and a program that was built
-// with RDMA.
+// Providers returns the names of the providers. Provider verbs needs an RDMA device and a program that was
+// built with RDMA.
 func Providers() []string { return []string{"shm", "soft", "verbs"} }
 
 // CheckProvider says why there is no such provider, or nil.

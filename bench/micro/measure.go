@@ -34,7 +34,7 @@ func (l *load) places() (all []place) {
 	return all
 }
 
-// chunks is the size of a client's file before the measurement.
+// chunks returns the size of a client's file before the measurement.
 func (l *load) chunks() int {
 	if l.operation == Read {
 		return fileSize / chunk

@@ -42,7 +42,7 @@ func (c Config) Steps(ctx context.Context, clients []int, seeds uint64) (all []S
 	return all, nil
 }
 
-// Least is the least rate with a bound, as a part of the best rate with any bound.
+// Least returns the least rate with a bound, as a part of the best rate with any bound.
 func Least(all []Step, batch int) float64 {
 	least := 1.0
 	for _, s := range all {

@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// TestHeronShapes: the orders of the curves of the Heron paper, section V.
+// The curves have the same order as in the figures of section V of the Heron paper.
 func TestHeronShapes(t *testing.T) {
 	c := DefaultHeron()
 	c.Quick()

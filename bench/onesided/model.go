@@ -173,7 +173,7 @@ func (p *process) release(out *tram.Output) {
 	}
 }
 
-// deliver notes the latency of a message of the process's own client, which multicasts the next one.
+// deliver records the latency of a message of the process's own client, which multicasts the next one.
 func (p *process) deliver(d *multicast.Delivery) {
 	if d.ID.Sender != p.id {
 		return

@@ -100,7 +100,7 @@ func (t *trial) call(p *process) {
 	p.wake()
 }
 
-// delivered notes a delivery at a replica.
+// delivered records a delivery at a replica.
 func (t *trial) delivered(p *process, d *multicast.Delivery) {
 	c := t.begun[d.ID]
 	if c == nil {
@@ -114,7 +114,7 @@ func (t *trial) delivered(p *process, d *multicast.Delivery) {
 	}
 }
 
-// answered notes a response of a replica.
+// answered records a response of a replica.
 func (t *trial) answered(p *process, r *heron.Response) { t.response(p, r.ID) }
 
 // response: the first response of each group counts. It takes a latency to the client.

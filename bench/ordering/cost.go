@@ -28,7 +28,7 @@ const (
 	packetData   = 1448
 )
 
-// transmission is the time for which a frame occupies the network interface.
+// transmission returns the time for which a frame occupies the network interface.
 func (c *Cost) transmission(frame int) time.Duration {
 	if c.Bandwidth == 0 {
 		return 0

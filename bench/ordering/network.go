@@ -121,7 +121,7 @@ func (n *network) send(p *process, f multicast.Frame) {
 	n.schedule(l.last, func() { q.receive(arrived) })
 }
 
-// latency is the latency of a frame that leaves now.
+// latency returns the latency of a frame that leaves now.
 func (l *link) latency(n *network) time.Duration {
 	if n.now >= l.until {
 		deviated := 1 + n.scenario.deviation*n.rng.NormFloat64()

@@ -53,7 +53,7 @@ func (s *setting) ring() []multicast.ProcessID {
 	return ring
 }
 
-// between is the round trip between two processes; of one to itself it is 0.
+// between returns the round trip between two processes; of one to itself it is 0.
 func (s *setting) between(p, q multicast.ProcessID) time.Duration {
 	if p == q {
 		return 0

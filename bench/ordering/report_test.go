@@ -126,7 +126,7 @@ func TestValidate(t *testing.T) {
 	require.ErrorContains(t, err, `there is no protocol "paxos": give some of primcast`)
 }
 
-// sampleReport is a report with a point of each figure.
+// sampleReport returns a report with a point of each figure.
 func sampleReport() *Report {
 	r := &Report{Steps: []Steps{{Protocol: "primcast", Alone: Delays{3, 3}, Crowd: Delays{5, 5}}}}
 	latencies := sample{time.Millisecond, 2 * time.Millisecond}.distribution()

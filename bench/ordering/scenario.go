@@ -99,7 +99,7 @@ func uniform() Scenario {
 	}
 }
 
-// longest is the longest round trip.
+// longest returns the longest round trip.
 func (s *Scenario) longest() time.Duration {
 	var longest time.Duration
 	for g := range groupCount {

@@ -77,7 +77,7 @@ func delays(ctx context.Context, p *Protocol, seed uint64, messages int, every t
 	return Delays{Primaries: inUnits(s.longest[0]), Followers: inUnits(slices.Max(s.longest[1:]))}, nil
 }
 
-// stepper notes the latencies of deliveries.
+// stepper records the latencies of deliveries.
 type stepper struct {
 	net      *network
 	order    multicast.Order

@@ -128,7 +128,7 @@ func (s *station) post(p *packet) {
 // slot is the time of a collision on an Ethernet.
 const slot = 51200 * time.Nanosecond
 
-// contention is the time that k waiting stations lose until one of them has the bus.
+// contention returns the time that k waiting stations lose until one of them has the bus.
 func contention(k int) time.Duration {
 	if k < 2 {
 		return 0

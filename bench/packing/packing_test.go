@@ -50,7 +50,7 @@ func TestLoss(t *testing.T) {
 	require.Zero(t, p.Throughput)
 }
 
-// TestFiles: the report repeats, and has four figures.
+// The report is the same in each run, and has four figures.
 func TestFiles(t *testing.T) {
 	c := Default()
 	c.Bursts = []int{1, 10}

@@ -36,7 +36,7 @@ type sender struct {
 	Seen  [recent / 64]uint64 // of the numbers in (High-recent, High]
 }
 
-// mark notes number seq. It is false if the number was noted before, or is too old to tell.
+// mark records number seq. It is false if the number was noted before, or is too old to tell.
 func (s *sender) mark(seq uint64) bool {
 	switch {
 	case seq > s.High+recent:

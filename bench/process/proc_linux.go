@@ -14,7 +14,7 @@ func endWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 
-// rssOf is the resident memory of a running process, in bytes.
+// rssOf returns the resident memory of a running process, in bytes.
 func rssOf(pid int) (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {

@@ -28,7 +28,7 @@ const MaxOutstanding = 8192
 // replicas of each group.
 const replicas = 3
 
-// Shapes are the shapes in which the prototypes were measured.
+// Shapes returns the shapes in which the prototypes were measured.
 func Shapes() []Shape {
 	return []Shape{
 		{"a", "1 group x 3", 1, func(multicast.GroupID) [][]multicast.GroupID { return [][]multicast.GroupID{{0}} }},
@@ -146,7 +146,7 @@ func (k *cluster) progress(format string, args ...any) {
 	}
 }
 
-// primaries are the first members of the groups, or of the first group only if there is not a message for
+// primaries returns the first members of the groups, or of the first group only if there is not a message for
 // each.
 func (k *cluster) primaries() (clients []multicast.ProcessID) {
 	for _, g := range k.groups[:min(len(k.groups), k.cfg.Outstanding)] {

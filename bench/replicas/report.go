@@ -71,7 +71,7 @@ func (c *Config) judge(provider string, all []*process, killedAt time.Time, took
 	return p, nil
 }
 
-// gap is the longest time between two deliveries, in milliseconds, of those that end after the kill.
+// gap returns the longest time between two deliveries, in milliseconds, of those that end after the kill.
 func gap(deliveries [][3]int64, killedAt time.Time, killed bool) float64 {
 	longest := int64(0)
 	for i := 1; i < len(deliveries); i++ {

@@ -75,7 +75,7 @@ func (l *leader) run(request, k, window int) batching.Measured {
 	return batching.SimulatePaper(l.setting, request, k, window, l.duration)
 }
 
-// rate is the throughput in requests a second.
+// rate returns the throughput in requests a second.
 func (l *leader) rate(request, k, window int) float64 { return l.run(request, k, window).Throughput }
 
 // cpu compares the CPU time of an instance with the model, for batches of at most 1, 64 and 512 requests of

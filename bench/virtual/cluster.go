@@ -327,5 +327,5 @@ func differ(a, b *kv.Store) []byte {
 	return key
 }
 
-// Root is the root directory of a partition.
+// Root returns the root directory of a partition.
 func Root(partition uint16) posix.Ino { return posix.MakeIno(partition, 1) }

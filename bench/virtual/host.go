@@ -10,7 +10,7 @@ type Prices struct {
 	Apply   time.Duration // a delivery, at each replica
 }
 
-// ServerPrices are those of server processes: package micro compares them with measurements.
+// ServerPrices returns the prices of server processes: package micro compares them with measurements.
 func ServerPrices() Prices {
 	return Prices{Wake: 10 * time.Microsecond, Frame: 5 * time.Microsecond, Request: 120 * time.Microsecond, Apply: 80 * time.Microsecond}
 }
@@ -37,7 +37,7 @@ func (h *Host) Spend(price time.Duration, end func()) {
 	h.do(work{func() time.Duration { return price }, end})
 }
 
-// Busy is the time of all work that has begun, on all processors.
+// Busy returns the time of all work that has begun, on all processors.
 func (h *Host) Busy() time.Duration { return h.busy }
 
 func (h *Host) do(w work) {

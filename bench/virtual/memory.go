@@ -31,7 +31,7 @@ func (n *Network) useMemory(m *Memory, seed uint64) {
 	})
 }
 
-// memoryNext is the time of the next event of the memory, if it comes before that of the queue.
+// memoryNext returns the time of the next event of the memory, if it comes before that of the queue.
 func (n *Network) memoryNext() (at time.Duration, ok bool) {
 	if n.fabric == nil {
 		return 0, false
@@ -41,7 +41,7 @@ func (n *Network) memoryNext() (at time.Duration, ok bool) {
 	return at, ok && (!some || at <= first)
 }
 
-// Operations is the number of operations on the memory of others until now.
+// Operations returns the number of operations on the memory of others until now.
 func (n *Network) Operations() int {
 	if n.fabric == nil {
 		return 0
@@ -90,7 +90,7 @@ func (m *machine) reach(out *turn.Output) {
 	}
 }
 
-// linkPrices are the prices of a frame at its sender and at its receiver, and of a step that it causes.
+// linkPrices returns the prices of a frame at its sender and at its receiver, and of a step that it causes.
 func (n *Network) linkPrices() (send, receive, step time.Duration) {
 	if n.memory != nil && n.memory.Links {
 		return 2 * n.memory.Op, 0, n.memory.Step

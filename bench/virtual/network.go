@@ -291,7 +291,7 @@ func (m *machine) compete(wake time.Duration) {
 	})
 }
 
-// next is the price of a step that follows another one.
+// next returns the price of a step that follows another one.
 func (m *machine) next() time.Duration {
 	if m.endpoint == nil {
 		return 0

@@ -47,8 +47,8 @@ func (h *history) isDecided(vote, place uint64) bool {
 	return h.ends[vote] != 0 && h.ends[vote] <= place
 }
 
-// statement is the partition's entry for itself at a place. The commits of some commands, by vote, are marked
-// in it.
+// statement returns the partition's entry for itself at a place. The commits of some commands, by vote, are
+// marked in it.
 func (h *history) statement(place uint64, marked map[uint64]bool) Seen {
 	var undecided, open []uint64
 	for _, vote := range h.votes {

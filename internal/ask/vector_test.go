@@ -19,8 +19,7 @@ func TestVector(t *testing.T) {
 	require.False(t, v.Covers(counts(2, 5, 4, 1)))
 }
 
-// A vector that was copied stays as it is when the original goes on, and the one that is merged in is not
-// changed.
+// Changes of a vector do not change its copies, and a merge does not change the vector that is merged in.
 func TestVectorsShareNothingThatChanges(t *testing.T) {
 	v := Vector{State(9, []uint64{3, 5}, []uint64{3})}
 	before := v.Clone()
@@ -34,7 +33,7 @@ func TestVectorsShareNothingThatChanges(t *testing.T) {
 	require.Equal(t, []uint64{5, 11, 12}, v[0].Open, "3 is decided at 10")
 }
 
-// counts is a vector without commands of several partitions.
+// counts returns a vector without commands of several partitions.
 func counts(of ...uint64) (v Vector) {
 	for _, n := range of {
 		v = append(v, Seen{Count: n, Known: n})

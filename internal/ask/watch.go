@@ -25,7 +25,7 @@ type Watching struct {
 	Mark     uint64        // of From, from a replica: a partition may lose entries and order others
 	Linger   time.Duration // without a change that interests the client, the replica waits so long with its answer
 	Interest Interest      // nil: no change is urgent
-	Attrs    bool          // the client also wants changes of attributes (meta.ChangedAttr)
+	Attrs    bool          // the client also requests changes of attributes (meta.ChangedAttr)
 	// Recalls asks for the directories that the session is to return (package delegation), and for no
 	// changes. A recall is urgent.
 	Recalls bool
@@ -78,8 +78,8 @@ func DecodeWatching(b []byte) (Watching, error) {
 	return w, nil
 }
 
-// Interest is a set of inodes as bits: a client names the directories and, if it wants changes of attributes,
-// the inodes with urgent changes. It may have more inodes than were added, never less.
+// Interest is a set of inodes as bits: a client names the directories and, if it requests changes of
+// attributes, the inodes with urgent changes. It may have more inodes than were added, never less.
 type Interest []byte
 
 // NewInterest returns an empty set with room for n inodes.

@@ -101,7 +101,7 @@ func (c *Client) Close() error {
 // Update passes the newest description of the cluster to the client.
 func (c *Client) Update(cluster *topology.Cluster) {
 	if err := c.stores.grow(&c.cfg, cluster); err != nil {
-		c.cfg.Logger.Error("the client goes on with the partitions that it knows", "error", err)
+		c.cfg.Logger.Error("the client continues with the partitions that it knows", "error", err)
 		return
 	}
 	c.Client.Update(cluster)

@@ -23,7 +23,7 @@ func (cfg *Config) keepsOnDisk(p *topology.Partition) bool {
 
 // OpenDefaultDiskCache opens the cache on disk of a client in the region home that was given no directory.
 // The cache is for blocks that are far (Config.DiskFar). Nil: no blocks are far, or the cache cannot be
-// opened, as the log says; the client works without it.
+// opened. The log reports this, and the client works without it.
 func OpenDefaultDiskCache(most int64, plan *topology.Cluster, home topology.Region, logger *slog.Logger) *diskcache.Cache {
 	if !slices.ContainsFunc(plan.Partitions, func(p topology.Partition) bool { return isFar(plan, &p, home) }) {
 		return nil

@@ -41,8 +41,8 @@ func objectsConfig(plan *topology.Cluster, region topology.Region) objects.Confi
 	}
 }
 
-// OpenObjectsOfClient is OpenObjects of existing blocks for a client. A machine without credentials gets nil:
-// its client has the servers sign its requests.
+// OpenObjectsOfClient is like OpenObjects, for a client of existing blocks. A machine without credentials
+// gets nil: its client has the servers sign its requests.
 func OpenObjectsOfClient(ctx context.Context, plan *topology.Cluster, logger *slog.Logger) (Objects, error) {
 	stores, err := OpenObjects(ctx, plan, true)
 	if errors.Is(err, objects.ErrNoCredentials) {

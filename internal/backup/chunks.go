@@ -60,7 +60,7 @@ func (r *Repository) ReadState(ctx context.Context, id, identity string, partiti
 		return nil, err
 	}
 	if m.Identity != identity {
-		return nil, fmt.Errorf("%s: backup %s is of the cluster that was born at %s, and the directories are of the one that was born at %s: give a backup of that one", r.where, m.ID, m.Identity, identity)
+		return nil, fmt.Errorf("%s: backup %s is of the cluster that was created at %s, and the directories are of the one that was created at %s: give a backup of that one", r.where, m.ID, m.Identity, identity)
 	}
 	i := slices.IndexFunc(m.Partitions, func(p Partition) bool { return p.ID == partition })
 	if i < 0 {

@@ -58,7 +58,7 @@ const holdEvery = replica.HoldBlocks / 4
 type Options struct {
 	Build    string          // version of the program
 	Scratch  string          // directory for temporary files
-	Progress *progress.Meter // nil: nobody looks
+	Progress *progress.Meter // nil: the progress is not shown
 }
 
 // Create makes a backup of a running cluster.
@@ -127,7 +127,7 @@ func markAll(ctx context.Context, c Cluster, number uint64, release bool) error 
 }
 
 // hold keeps the blocks of a backup from being collected until release is called. The context ends if a
-// partition cannot be told in time.
+// partition cannot be informed in time.
 func hold(ctx context.Context, c Cluster, number uint64) (held context.Context, release func()) {
 	held, give := context.WithCancelCause(ctx)
 	ended := make(chan struct{})

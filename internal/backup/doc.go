@@ -1,5 +1,5 @@
 // Package backup saves the metadata of all partitions at one consistent cut, and the blocks of their files,
-// in a repository, and makes the data of a new cluster from it (thesis section 3.4.3 speaks of recovery of
+// in a repository, and makes the data of a new cluster from it (thesis section 3.4.3 discusses recovery of
 // single replicas only).
 //
 // # How a backup is made

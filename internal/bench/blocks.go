@@ -23,7 +23,7 @@ type BlocksConfig struct {
 	Clients  int    // each in a closed loop
 	Duration time.Duration
 	Rounds   int  // the number of parts of Duration
-	GRPC     bool // the servers talk over loopback TCP instead of queues in memory
+	GRPC     bool // the servers communicate over loopback TCP instead of queues in memory
 	Sync     bool // stored blocks, and writes to plain files, survive a loss of power
 	Progress func(string)
 }

@@ -22,8 +22,8 @@ func dropPages(f *os.File) error {
 // use pages that were used before.
 func forget(dir string) error { return errors.Join(settle(dir), dropAllPages(dir)) }
 
-// settle writes all pending data of dir's file system to the disk, so that no contender pays for the bytes of
-// another.
+// settle writes all pending data of dir's file system to the disk, so that this work does not count for the
+// next measurement.
 func settle(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -11,7 +11,7 @@ type Batcher interface {
 	PutAll(ctx context.Context, blocks []Block) error
 }
 
-// PutAll is Batcher.PutAll of a store, and errors.ErrUnsupported for other stores.
+// PutAll calls Batcher.PutAll of a store. It returns errors.ErrUnsupported for a store that is no Batcher.
 func PutAll(ctx context.Context, s Store, blocks []Block) error {
 	if s, ok := s.(Batcher); ok {
 		return s.PutAll(ctx, blocks)

@@ -77,8 +77,8 @@ func (b *Block) IsIntact() bool { return b.Sum == Sum(b.ID, b.Data) }
 // castagnoli is the polynomial that processors compute in hardware.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Sum is the checksum of a block: CRC32C over its id and its data. It covers the id too, so that the bytes of
-// another block are not good bytes.
+// Sum returns the checksum of a block: CRC32C over its id and its data. It covers the id too, so that the
+// bytes of another block are not good bytes.
 func Sum(id ID, data []byte) uint32 {
 	return crc32.Update(crc32.Checksum(id[:], castagnoli), castagnoli, data)
 }

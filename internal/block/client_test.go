@@ -93,8 +93,8 @@ func TestCachedPushesOut(t *testing.T) {
 	}
 }
 
-// TestNearestFallsBack reads from the next region if the nearest fails, and tells lost
-// from unreachable.
+// TestNearestFallsBack: a read uses the next region if the nearest one fails. The error distinguishes a lost
+// block from an unreachable region.
 func TestNearestFallsBack(t *testing.T) {
 	near, far := blocktest.NewMemory(blocktest.Big), blocktest.NewMemory(blocktest.Big)
 	s, err := block.NewNearest(near, far)

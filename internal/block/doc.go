@@ -34,9 +34,9 @@
 //	    copy, even if servers crash, return, join or leave meanwhile. When all servers answer again, it has r
 //	    good copies on its owners and no others, after some repair rounds and one scrub.
 //
-// Packages region and disk say how they keep B1 to B7, and package objects how it keeps B1 to B6. The stores
-// of clients preserve them. Nearest asks the other regions before it reports that a block is missing or
-// corrupt, and puts the block where it was missing. Cached and diskcache return deleted blocks until they
+// Packages region and disk document how they keep B1 to B7, and package objects how it keeps B1 to B6. The
+// stores of clients preserve them. Nearest asks the other regions before it reports that a block is missing
+// or corrupt, and puts the block where it was missing. Cached and diskcache return deleted blocks until they
 // evict them.
 //
 // # One frame for each put

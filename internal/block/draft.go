@@ -50,8 +50,9 @@ func (d *Draft) Append(data []byte) {
 	d.frame = append(d.frame, data...)
 }
 
-// Seal makes the block of the draft with an id. From now on nobody changes the data. The first block has the
-// memory of the draft. Later ones have a copy, and so has a block that would keep much unused memory.
+// Seal returns a block with an id and the data of the draft. The data must not be changed afterwards. The
+// first block uses the memory of the draft. Later blocks have a copy of the data, and so has a block that
+// would keep much unused memory.
 func (d *Draft) Seal(id ID) Block {
 	if d.sealed || d.Len() == 0 || cap(d.frame) > len(d.frame)+len(d.frame)/4 {
 		return New(id, d.Data())

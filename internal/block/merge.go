@@ -36,7 +36,7 @@ func Pages(from, to ID, next func(from ID) (ids []ID, more bool, err error)) ite
 	}
 }
 
-// Next is the id after id, which must not be LastID.
+// Next returns the id after id, which must not be LastID.
 func Next(id ID) ID {
 	for i := len(id) - 1; i >= 0; i-- {
 		if id[i]++; id[i] != 0 {
@@ -86,7 +86,7 @@ type head struct {
 	live bool
 }
 
-// advance takes the next id, and notes the first error in failed.
+// advance moves to the next id, and stores the first error in failed.
 func (h *head) advance(failed *error) {
 	var err error
 	h.id, err, h.live = h.next()

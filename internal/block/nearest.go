@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Time for which a put or delete waits for slower regions after a majority has answered, and time for which a
-// region that was too slow, or failed, counts as away. No operation waits for a region that is away. Blocks
-// that it has missed are put there when they are read there.
+// The time for which a put or delete waits for slower regions after a majority has answered, and the time for
+// which a region that was too slow or has failed counts as away. No operation waits for a region that is
+// away. A block that such a region lacks is put there when a client of the region reads the block.
 const (
 	straggle = 3 * time.Second
 	away     = 10 * time.Second
@@ -55,10 +55,11 @@ type putResult struct {
 	err    error
 }
 
-// gather takes all results; giveUp makes those come that are not waited for any more.
+// gather receives all results. It calls giveUp, which ends the remaining operations, when it need not wait
+// for them.
 func (n *Nearest) gather(ctx context.Context, id ID, results <-chan putResult, giveUp func()) error {
 	stored, waited := 0, n.present()
-	var failed, refused error // out of reach; or a region said no
+	var failed, refused error // the error of a region that did not answer, and of one that refused the operation
 	timer := time.NewTimer(straggle)
 	timer.Stop()
 	defer timer.Stop()
@@ -87,7 +88,7 @@ func (n *Nearest) gather(ctx context.Context, id ID, results <-chan putResult, g
 		switch {
 		case stored <= len(n.stores)/2:
 		case len(waited) == 0:
-			giveUp() // those that are left are away
+			giveUp() // the remaining regions count as away
 		case r.err == nil && stored == len(n.stores)/2+1:
 			timer.Reset(straggle)
 		}
@@ -103,7 +104,7 @@ func (n *Nearest) gather(ctx context.Context, id ID, results <-chan putResult, g
 	return nil
 }
 
-// outOfReach reports whether an error says that a region did not answer, in time at least.
+// outOfReach reports whether an error means that a region did not answer in time.
 func outOfReach(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
@@ -135,8 +136,8 @@ func (n *Nearest) present() map[int]bool {
 	return regions
 }
 
-// note records whether a region has answered. A region is not away because of a late answer for which nothing
-// waited.
+// note records whether a region has answered. A late answer that no operation waited for does not make a
+// region away.
 func (n *Nearest) note(region int, answered, waited bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

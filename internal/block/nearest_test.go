@@ -186,7 +186,7 @@ func TestDeleteFailsIfARegionIsAway(t *testing.T) {
 	})
 }
 
-// One that hangs keeps nobody for long.
+// A region that hangs delays a delete only for a short time.
 func TestDeleteDoesNotWaitForARegionThatHangs(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		regions := []*blocktest.Memory{blocktest.NewMemory(blocktest.Big), blocktest.NewMemory(blocktest.Big), blocktest.NewMemory(blocktest.Big)}

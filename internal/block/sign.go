@@ -6,7 +6,7 @@ import "context"
 type Signing struct {
 	Do     Signed
 	ID     ID
-	Right  Right  // to get it
+	Right  Right  // the right to get the block
 	Length uint32 // of the object to put, in bytes
 	Sum    uint32 // CRC32C of the object to put or to compare
 }
@@ -22,7 +22,7 @@ const (
 	SignedEnd
 )
 
-// Signer gives signed requests.
+// Signer signs requests to the object storage.
 type Signer interface {
 	// Sign returns the URL of a request that needs no credentials for a short time.
 	Sign(ctx context.Context, s Signing) (url string, err error)

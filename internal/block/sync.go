@@ -21,8 +21,8 @@ func Sync(ctx context.Context, s Store) error {
 	return nil
 }
 
-// Unsynced counts the puts of a store that may not be on disk. The zero value: there is none. Its methods may
-// be called concurrently.
+// Unsynced counts the puts of a store that may not be on disk. The zero value has none. Its methods may be
+// called concurrently.
 type Unsynced struct {
 	puts   atomic.Uint64 // puts that were answered
 	synced atomic.Uint64 // puts of these that are on disk

@@ -1,12 +1,13 @@
-// Package buffers keeps the memory of long messages, which mostly carry a block, for the next ones. New
-// memory for each block would cost about as much as the copy of the block: it is cleared, the kernel maps it
-// page by page, and a server with little other memory collects garbage after every few blocks.
+// Package buffers keeps the memory of long messages for reuse. Most of these messages carry a block. To
+// allocate memory for each block costs about as much as to copy the block: the runtime clears the memory, the
+// kernel maps it page by page, and a server with little other memory collects garbage after every few blocks.
 package buffers
 
 import "sync"
 
-// Lengths of the memory that is kept, in bytes: a block with what a message has around it. A user that counts
-// lengths has at most twice as much.
+// Memory for lengths from least to most is kept. Each such memory has most bytes: a block, and the other
+// fields of its message. So it is at most twice as long as the requested length. Limits that count requested
+// lengths rely on that.
 const (
 	least = most / 2
 	most  = 1<<20 + 4<<10
@@ -14,7 +15,7 @@ const (
 
 var kept = sync.Pool{New: func() any { return new([most]byte) }}
 
-// Take returns n bytes of memory with any content.
+// Take returns n bytes of memory. Their content is undefined.
 func Take(n int) []byte {
 	if n < least || n > most {
 		return make([]byte, n)
@@ -22,7 +23,7 @@ func Take(n int) []byte {
 	return kept.Get().(*[most]byte)[:n]
 }
 
-// Give takes back memory that nobody uses any more. It ignores memory that is not of Take.
+// Give returns memory that has no users any more for reuse. It ignores memory that Take has not kept.
 func Give(b []byte) {
 	if cap(b) == most {
 		kept.Put((*[most]byte)(b[:most]))

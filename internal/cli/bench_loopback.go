@@ -60,9 +60,9 @@ func startLoopback(ctx context.Context, backing string) (_ compare.Directory, en
 	if err != nil {
 		return none, nil, err
 	}
-	var said strings.Builder
+	var output strings.Builder
 	cmd := exec.Command("/proc/self/exe", "bench", "loopback", backing, dir)
-	cmd.Stderr = &said
+	cmd.Stderr = &output
 	// SIGTERM also ends it if this process is killed. It is not in the group that Ctrl-C reaches.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	out, err := cmd.StdoutPipe()
@@ -76,7 +76,7 @@ func startLoopback(ctx context.Context, backing string) (_ compare.Directory, en
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		err := cmd.Wait()
 		if err != nil {
-			err = fmt.Errorf("loopback of %s: %w: %s", backing, err, strings.TrimSpace(said.String()))
+			err = fmt.Errorf("loopback of %s: %w: %s", backing, err, strings.TrimSpace(output.String()))
 		}
 		return errors.Join(err, os.Remove(dir))
 	}

@@ -185,7 +185,7 @@ func (f *certsFlags) makeCA(cmd *cobra.Command) error {
 		return f.saveCA(cmd, ca, false)
 	}
 	if !certificate || !key {
-		return fmt.Errorf("there is only one of %s and %s: bring the other one back, or remove this one to begin anew", files.Certificate, files.Key)
+		return fmt.Errorf("only one of %s and %s exists: restore the other one, or remove this one to create a new CA", files.Certificate, files.Key)
 	}
 	ca, err := identity.LoadCA(f.dir)
 	switch {
@@ -226,7 +226,7 @@ func (f *certsFlags) run(role identity.Role) func(*cobra.Command, []string) erro
 		files := identity.FilesIn(f.dir, role, args[0])
 		certificate, key := existingFiles(files)
 		if certificate != key && !f.renew {
-			return fmt.Errorf("there is only one of %s and %s: --renew makes both anew", files.Certificate, files.Key)
+			return fmt.Errorf("only one of %s and %s exists: --renew creates both again", files.Certificate, files.Key)
 		}
 		var old *x509.Certificate
 		if certificate {
@@ -314,9 +314,9 @@ func (f *certsFlags) keep(cmd *cobra.Command, ca *identity.CA, files identity.Fi
 	}
 	wanted := identity.Identity{Cluster: ca.Cluster(), Role: request.Role, Name: request.Name, Authority: request.Authority}
 	if wanted.String() != c.Identity().String() {
-		return command.InputError(fmt.Errorf("%s is of %s, and not of %s: --renew makes it so", files.Certificate, c.Identity(), wanted))
+		return command.InputError(fmt.Errorf("%s is of %s, and not of %s: --renew corrects that", files.Certificate, c.Identity(), wanted))
 	} else if !slices.Equal(sorted(hosts), sorted(request.Hosts)) {
-		return command.InputError(fmt.Errorf("%s names the hosts %v, and not %v: --renew makes it so", files.Certificate, hosts, request.Hosts))
+		return command.InputError(fmt.Errorf("%s names the hosts %v, and not %v: --renew corrects that", files.Certificate, hosts, request.Hosts))
 	}
 	if request.Role == identity.Server {
 		switch changed, err := ca.SaveVectorKeys(files); {

@@ -70,7 +70,7 @@ func getControl(ctx context.Context, path, name string) ([]byte, error) {
 	return value, explain(path, err)
 }
 
-// getJSON is getControl for an attribute in JSON.
+// getJSON is like getControl, for an attribute in JSON.
 func getJSON(ctx context.Context, path, name string, into any) error {
 	value, err := getControl(ctx, path, name)
 	if err != nil {

@@ -59,13 +59,13 @@ func daemonize(ctx context.Context, stderr io.Writer, wantedLog string) error {
 		_ = write.Close() // no process writes to it any more
 		ended <- err
 	}()
-	told := make(chan bool, 1)
+	started := make(chan bool, 1)
 	go func() {
 		line, _ := bufio.NewReader(read).ReadString('\n')
-		told <- line == "ready\n"
+		started <- line == "ready\n"
 	}()
 	select {
-	case ready := <-told:
+	case ready := <-started:
 		if ready {
 			return nil
 		}
@@ -102,7 +102,7 @@ func backgroundLog(wanted string, stderr io.Writer) (string, error) {
 	case wanted != "":
 		return "", command.InputError(fmt.Errorf("--log-file: %w", err))
 	}
-	fmt.Fprintf(stderr, "globalfs: the mount goes without a log, see --log-file: %v\n", err)
+	fmt.Fprintf(stderr, "globalfs: the mount runs without a log, see --log-file: %v\n", err)
 	return os.DevNull, nil
 }
 
@@ -137,7 +137,7 @@ func leaveTerminal() { redirect(os.Getenv(daemonEnvironment)) }
 func redirect(path string) {
 	log, err := openLog(path)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "globalfs: the mount goes without a log: %v\n", err)
+		fmt.Fprintf(os.Stderr, "globalfs: the mount runs without a log: %v\n", err)
 		if log, err = openLog(os.DevNull); err != nil {
 			return
 		}

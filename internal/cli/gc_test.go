@@ -87,11 +87,11 @@ func TestGCHasTheGraceOfTheCluster(t *testing.T) {
 	for range 2 { // the second time in the place of the first
 		require.NoError(t, os.WriteFile(file, make([]byte, 100_000), 0o600))
 	}
-	var told, done collector.Report
-	require.NoError(t, json.Unmarshal([]byte(run(t, "gc", "--dry-run", "-o", "json", dir)), &told))
+	var planned, done collector.Report
+	require.NoError(t, json.Unmarshal([]byte(run(t, "gc", "--dry-run", "-o", "json", dir)), &planned))
 	require.NoError(t, json.Unmarshal([]byte(run(t, "gc", "-o", "json", dir)), &done))
-	require.EqualValues(t, 1, told.Partitions[1].Due.Blocks)
-	require.Equal(t, told.Partitions[1].Due, done.Partitions[1].Collected)
+	require.EqualValues(t, 1, planned.Partitions[1].Due.Blocks)
+	require.Equal(t, planned.Partitions[1].Due, done.Partitions[1].Collected)
 }
 
 // The table has numbers only. The errors follow in lines of their own, without the layers of the network.

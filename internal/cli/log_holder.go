@@ -95,23 +95,23 @@ const endGrace = 10 * time.Second
 func (h *logHolding) orderChanges(ctx context.Context, memory, state []byte, ordered func(), logger *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGTERM)
-	defer signal.Stop(told)
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
+	defer signal.Stop(terminated)
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
 	defer cancel()
 	waiting.Go(func() {
 		select {
-		case <-told:
-			logger.Warn("log holder: told to end", "in", endGrace)
+		case <-terminated:
+			logger.Warn("the log holder has received SIGTERM, and ends", "in", endGrace)
 			_ = pause.For(ctx, endGrace)
 			cancel()
 		case <-ctx.Done():
 		}
 	})
 	if state == nil {
-		return errors.New("the mount has not told its sessions")
+		return errors.New("the mount has not sent its sessions to the log holder")
 	}
 	of, err := client.DecodeState(state)
 	if err != nil {
@@ -234,7 +234,7 @@ func saveStates(ctx context.Context, c *client.Client, log *serve.Log, logger *s
 		if err == nil {
 			before = now
 		} else if !failed {
-			logger.Warn("the log holder gets no state of this mount", "error", err)
+			logger.Warn("the state of this mount cannot be sent to the log holder", "error", err)
 		}
 		failed = err != nil
 	}

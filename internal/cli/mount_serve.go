@@ -106,7 +106,7 @@ func serveOnceFree(ctx context.Context, begin func() (func() error, error), logg
 			<-ctx.Done()
 			return stop()
 		case !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until):
-			logger.Warn("no metrics or profiles of this mount can be had", "error", err)
+			logger.Warn("metrics and profiles of this mount are not available", "error", err)
 			return nil
 		}
 		select {
@@ -162,7 +162,7 @@ func (f *mountFlags) mount(ctx context.Context, a *daemon.Access, at place, logg
 	}
 	if keeper != nil {
 		if err := keeper.Keep(m); err != nil {
-			logger.Warn("nobody goes on with this mount if this process dies", "error", err)
+			logger.Warn("no process continues this mount if this process dies", "error", err)
 		}
 	}
 	if noSocket == nil {
@@ -263,7 +263,7 @@ func (p *predecessor) leave(logger *slog.Logger) error {
 	}
 	kept, err := p.log.Close()
 	if kept {
-		logger.Warn("servers have not ordered all changes that this mount has answered: another process goes on with that")
+		logger.Warn("servers have not ordered all changes that this mount has answered: another process continues to send them")
 	}
 	return err
 }
@@ -297,7 +297,7 @@ func (f *mountFlags) client(ctx context.Context, a *daemon.Access, before predec
 	follows.Go(func() { a.Follow(following, c) })
 	if before.log != nil {
 		if err := saveState(c.Client, before.log); err != nil { // without it the log is of no use
-			logger.Warn("the log holder gets no state of this mount", "error", err)
+			logger.Warn("the state of this mount cannot be sent to the log holder", "error", err)
 		}
 		follows.Go(func() { saveStates(following, c.Client, before.log, logger) })
 	}
@@ -327,7 +327,7 @@ func (f *mountFlags) disk(a *daemon.Access, home topology.Region, takesOver bool
 	}
 	cache, err := attach.OpenDiskCache(f.cacheDir, int64(f.cacheSize), a.Cluster(), logger)
 	if err != nil && takesOver {
-		logger.Warn("going without the cache on disk until the next start", "error", err)
+		logger.Warn("the cache on disk is not used until the next start", "error", err)
 		return nil, nil
 	}
 	return cache, err

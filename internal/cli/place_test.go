@@ -112,26 +112,26 @@ func TestAwaitMove(t *testing.T) {
 	show, lines := progressOf(ctx, dir)
 	require.Contains(t, <-lines, dir+": moving to us-east-1: 0 of 1 inodes (0 %)")
 	cancel()
-	require.ErrorContains(t, <-show, "the move goes on")
+	require.ErrorContains(t, <-show, "the move continues")
 
 	mover := n.Client(t, "us-east-1")
 	tasks, err := mover.Tasks(t.Context())
 	require.NoError(t, err)
 	require.Len(t, tasks, 1, "it is still to be done")
-	tell := func(flags uint32, moved uint64) {
-		told := tasks[0]
-		told.Moved = moved
-		require.NoError(t, mover.SetTask(t.Context(), told, flags))
+	setMoved := func(flags uint32, moved uint64) {
+		task := tasks[0]
+		task.Moved = moved
+		require.NoError(t, mover.SetTask(t.Context(), task, flags))
 	}
 	show, lines = progressOf(t.Context(), dir)
 	<-lines
-	tell(0, 7)
+	setMoved(0, 7)
 	for line := range lines {
 		if strings.Contains(line, "7 of 7 inodes") {
 			break
 		}
 	}
-	tell(meta.TaskDone, 7)
+	setMoved(meta.TaskDone, 7)
 	require.NoError(t, <-show)
 	require.JSONEq(t, `{"path": "`+dir+`", "moved": 0}`, run(t, "place", "--wait", "--output", "json", dir))
 }

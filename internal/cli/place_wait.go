@@ -42,7 +42,7 @@ func awaitMove(ctx context.Context, path string, out io.Writer) (*movedTree, err
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%s: interrupted: the move goes on: 'globalfs place --wait %s' shows it again", path, path)
+			return nil, fmt.Errorf("%s: interrupted: the move continues: 'globalfs place --wait %s' shows it again", path, path)
 		case a := <-answers:
 			switch {
 			case ctx.Err() != nil:

@@ -18,7 +18,7 @@ type display struct {
 	interval time.Duration // elsewhere: the time between two lines
 }
 
-// usualDisplay is the display of all commands.
+// usualDisplay returns the display of all commands.
 func usualDisplay() display { return display{2 * time.Second, 250 * time.Millisecond, 5 * time.Second} }
 
 // metered runs do, and shows the progress of the meter that do fills.

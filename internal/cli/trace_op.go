@@ -113,7 +113,7 @@ func (o traceOp) record(ctx context.Context, dir, name string, after time.Durati
 	return began, took, &got, nil
 }
 
-// explainTrace is explain for the attribute of traces.
+// explainTrace is like explain, for the attribute of traces.
 func explainTrace(dir string, err error) error {
 	if errors.Is(err, syscall.EPERM) {
 		return fmt.Errorf("%s: only root and the user of the mount may trace: run it with sudo", dir)

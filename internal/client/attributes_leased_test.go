@@ -134,18 +134,18 @@ func TestStreamsContinue(t *testing.T) {
 	next, err := client.New(cfg)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, next.Close()) }()
-	told := make(chan posix.Ino, 100)
+	notified := make(chan posix.Ino, 100)
 	next.OnChange(func(x meta.Change) {
 		require.NotZero(t, x.Kind, "nothing was missed")
 		if x.Kind == meta.ChangedAttr {
-			told <- x.Ino
+			notified <- x.Ino
 		}
 	})
 	select {
-	case ino := <-told:
+	case ino := <-notified:
 		require.Equal(t, file.Ino, ino)
 	case <-time.After(patience):
-		t.Fatal("the change was not told")
+		t.Fatal("the change was not reported")
 	}
 	next.Observe(other.Proofs())
 	require.True(t, next.CatchUp(t.Context(), patience))

@@ -104,7 +104,7 @@ func (b *Blocks) persist(ctx context.Context, try func() error) error {
 		if err == nil || isFinal(err) {
 			return err
 		}
-		b.notices.Rarely("storage", "storage servers do not answer: trying on; check that they run and can be reached", "error", err)
+		b.notices.Rarely("storage", "storage servers do not answer: trying again; check that they run and can be reached", "error", err)
 		if err := pause.Between(ctx, wait/2, wait); err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ var (
 	bob   = posix.Cred{UID: 2000, GID: 2000}
 )
 
-// laptop is a machine of Alice.
+// laptop returns a machine of Alice.
 func laptop() *ask.Client {
 	one := []posix.IDs{{First: 1000, Last: 1000}}
 	return &ask.Client{Name: "laptop", Authority: &posix.Authority{UIDs: one, GIDs: one}}

@@ -57,7 +57,7 @@ func (h *held) awaitMove(ctx context.Context) {
 	h.mu.Lock()
 }
 
-// Coverage is what a client knows of changes of an inode's attributes by other clients.
+// Coverage is the knowledge of a client of changes of an inode's attributes by other clients.
 type Coverage int
 
 const (
@@ -66,9 +66,9 @@ const (
 	Covered                   // the client knows no newer attributes, and will report the next change at once
 )
 
-// Covers returns what the client knows of changes of attributes. If it is Covered, the client will report the
-// next change by another client (OnChange) within milliseconds, and keeps the stream open at least for while.
-// Only the stream of a replica in the client's region is fast enough.
+// Covers returns the client's knowledge of changes of attributes. If it is Covered, the client will report
+// the next change by another client (OnChange) within milliseconds, and keeps the stream open at least for
+// while. Only the stream of a replica in the client's region is fast enough.
 func (c *Client) Covers(of *posix.Attr, while time.Duration) Coverage {
 	return c.leases.cover(of, while)
 }

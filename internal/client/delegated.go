@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Query is route.Router.Query, or the answer of a log.
+// Query answers a query from a log, or calls route.Router.Query.
 func (r *router) Query(ctx context.Context, cmd *meta.Command, to route.Target) (route.Answer, error) {
 	d := r.delegations
 	if d.isIdle() {
@@ -45,7 +45,7 @@ func (r *router) Query(ctx context.Context, cmd *meta.Command, to route.Target) 
 	return a, err
 }
 
-// freedBy counts the events in which the client has begun or ceased to own inodes.
+// freedBy returns the number of events in which the client has begun or ceased to own inodes.
 func freedBy(d *delegations) uint64 {
 	if d == nil {
 		return 0
@@ -53,8 +53,9 @@ func freedBy(d *delegations) uint64 {
 	return d.freed.Load()
 }
 
-// hide leaves only the numbers and the types of children that the client owns in the answer of a replica for
-// their directory, as for children in another partition: the client asks for their attributes.
+// hide removes the attributes of children that the client owns from the answer of a replica for their
+// directory. Their numbers and types stay, as for children in another partition, so that the client queries
+// the attributes.
 func (d *delegations) hide(op meta.Op, a *route.Answer) {
 	switch op {
 	case meta.OpLookup:
@@ -70,8 +71,9 @@ func (d *delegations) hide(op meta.Op, a *route.Answer) {
 	}
 }
 
-// query answers a query of held objects, and waits before a query of an object until its changes are
-// acknowledged. The usage of a partition is as the replica knows it: it changes all the time.
+// query answers a query from a log, if the client holds the objects. Otherwise, it waits until the client's
+// changes of the object are acknowledged, so that the caller can query a replica. It does not wait for the
+// usage of a partition, which changes all the time.
 func (d *delegations) query(ctx context.Context, cmd *meta.Command) (a route.Answer, answered bool, err error) {
 	if cmd.Op == meta.OpStatFS {
 		return a, false, nil
@@ -102,8 +104,8 @@ func (d *delegations) answer(l *logOf, r meta.Result) route.Answer {
 	return route.Answer{Result: r, Partition: l.id, Seen: seen, AsOf: seen, Session: l.log.Session(), Held: true}
 }
 
-// Update is route.Router.Update, or an operation of a log. An update that is not for a log is sent after all
-// operations that were in logs before.
+// Update executes an update in a log, or calls route.Router.Update. An update that is not executed in a log
+// is sent after all operations that were in logs before.
 func (r *router) Update(ctx context.Context, cmd *meta.Command, to route.Target) (route.Answer, error) {
 	d := r.delegations
 	if d == nil {
@@ -142,7 +144,7 @@ func (r *router) Update(ctx context.Context, cmd *meta.Command, to route.Target)
 	return a, err
 }
 
-// UpdateBuilt is route.Router.UpdateBuilt, or an operation of a log.
+// UpdateBuilt executes an update in a log, or calls route.Router.UpdateBuilt.
 func (r *router) UpdateBuilt(ctx context.Context, ino posix.Ino, build route.Build) (route.Answer, error) {
 	d := r.delegations
 	if d == nil {
@@ -194,7 +196,7 @@ func isMkdir(cmd *meta.Command) bool {
 }
 
 // update executes an update in a log. b is the block of a write that is not stored yet; nil: there is none.
-// done is false if the update is not for a log, or if there is no room for the block.
+// done is false if the client does not hold the objects of the update, or if there is no room for the block.
 func (d *delegations) update(ctx context.Context, cmd *meta.Command, b *block.Block) (a route.Answer, done bool, err error) {
 	before := d.ends(cmd.Ino.Partition())
 	for {
@@ -269,12 +271,12 @@ func (d *delegations) append(ctx context.Context, l *logOf, cmd *meta.Command, b
 	return r, outcome
 }
 
-// removes reports whether an operation may answer with an inode that it has removed.
+// removes reports whether the answer to an operation may contain an inode that the operation has removed.
 func removes(op meta.Op) bool {
 	return op == meta.OpUnlink || op == meta.OpRmdir || op == meta.OpRename
 }
 
-// logged keeps the blocks of an operation that was appended, and wakes the sender. The caller holds mu.
+// logged keeps the blocks of an appended operation, and wakes the sender. The caller holds mu.
 func (d *delegations) logged(l *logOf, cmd *meta.Command) {
 	d.counts.logged.Add(1)
 	for i := range cmd.Blocks {
@@ -290,7 +292,8 @@ func (d *delegations) logged(l *logOf, cmd *meta.Command) {
 	l.appended()
 }
 
-// commitEvery is the number of changes of a copy after which it is tidied.
+// commitEvery is the number of changes of a copy after which the client removes unlinked inodes from the copy
+// and commits its store.
 const commitEvery = 1024
 
 func signal(c chan struct{}) {
@@ -300,5 +303,5 @@ func signal(c chan struct{}) {
 	}
 }
 
-// now is the time for a change: the estimated clock of the server that has made the first directory.
+// now returns the time for a change: an estimate of the servers' clock.
 func (l *logOf) now() posix.Time { return l.offset + posix.Time(route.Elapsed(l.began)) }

@@ -16,24 +16,24 @@ import (
 const (
 	// batchAgain is the pause after a batch without an answer.
 	batchAgain = 200 * time.Millisecond
-	// unsentAge is the age of the oldest operation that is not acknowledged, from which on changes are not
-	// answered from the log: the servers do not answer.
+	// unsentAge is the maximum age of the oldest unacknowledged operation. If it is older, the servers do not
+	// answer, and the log does not answer further changes.
 	unsentAge = 5 * time.Second
-	// provenAge is the time since the last answered renewal of the session, from which on a change waits for
-	// another renewal: the replicas end a session after a minute.
+	// provenAge is the maximum time since the last answered renewal of the session. After it, a change waits
+	// for another renewal, because replicas end a session after a minute without renewal.
 	provenAge = 45 * time.Second
-	// recallLinger is the time for which a replica waits with the answer that nothing is recalled.
+	// recallLinger is the time for which a replica waits for recalls before it answers that there are none.
 	recallLinger = 5 * time.Second
-	// delegateLater is the pause after the refusal of a delegation.
+	// delegateLater is the pause after servers have refused to grant directories to this client.
 	delegateLater = time.Minute
-	maxNamed      = 8 // lost operations in the log of the process
+	maxNamed      = 8 // maximum number of lost operations that a log line names
 )
 
 // router sends the commands of the client, or answers them from the logs of held directories.
 type router struct {
 	*route.Router
 	delegations *delegations   // nil: the client holds no directories
-	waiting     *waitingBlocks // nil: none ever
+	waiting     *waitingBlocks // nil: no block ever waits
 }
 
 // delegations are the logs of the directories that the client holds (package delegate).
@@ -45,18 +45,18 @@ type delegations struct {
 
 	gate   gate
 	wishes *wishes
-	asking chan struct{} // has room for one token: of the request for an existing directory
+	asking chan struct{} // holds a token while a request for an existing directory is under way
 
 	waiting *waitingBlocks
-	held    atomic.Int64  // logs
-	freed   atomic.Uint64 // events in which the client has begun or ceased to own inodes
+	held    atomic.Int64  // number of logs
+	freed   atomic.Uint64 // number of events in which the client has begun or ceased to own inodes
 	counts  struct{ logged, recalls, lost, restored atomic.Uint64 }
 
 	mu      sync.Mutex
 	journal *journal.Journal  // its content is GUARDED_BY mu; nil: operations that are not ordered die with this process
 	logs    map[uint16]*logOf // GUARDED_BY mu; by partition
 	last    map[uint64]uint64 // GUARDED_BY mu; the number of the last log, by session
-	later   time.Time         // GUARDED_BY mu; no directory is asked for before
+	later   time.Time         // GUARDED_BY mu; no directory is requested before this time
 	// freeing has the last return of the directories of a lost log, by partition.
 	freeing map[uint16]*freeing // GUARDED_BY mu
 }
@@ -68,12 +68,12 @@ type Holding struct {
 	Logged      uint64 `json:"logged"`      // changes that were answered before their order
 	Recalls     uint64 `json:"recalls"`     // directories that servers have recalled
 	Lost        uint64 `json:"lost"`        // changes that were answered and could not be ordered
-	Restored    uint64 `json:"restored"`    // changes that a process before had answered, and this one has sent
-	LogBytes    int    `json:"log_bytes"`   // of the changes that are not ordered yet
-	BlockBytes  int    `json:"block_bytes"` // of their content that is not stored yet
-	KeptBytes   int    `json:"kept_bytes"`  // of the memory that outlives the process, with changes that are ordered
+	Restored    uint64 `json:"restored"`    // changes that an earlier process had answered, and this process has sent
+	LogBytes    int    `json:"log_bytes"`   // bytes of the changes that are not ordered yet
+	BlockBytes  int    `json:"block_bytes"` // bytes of their content that is not stored yet
+	KeptBytes   int    `json:"kept_bytes"`  // bytes in use in the journal, including changes that are ordered already
 	Waiting     int    `json:"waiting"`     // operations that wait until changes are ordered
-	Losses      []Loss `json:"losses"`      // the last ones
+	Losses      []Loss `json:"losses"`      // the last losses
 }
 
 // Holding returns the counts of the client.
@@ -104,7 +104,7 @@ type logOf struct {
 	store  *kv.Store     // GUARDED_BY delegations.mu; the copy
 	offset posix.Time    // the clock of the servers: offset + the time since began
 	began  time.Time
-	oldest time.Time // GUARDED_BY delegations.mu; when the oldest pending operation was appended
+	oldest time.Time // GUARDED_BY delegations.mu; since when the oldest pending operation is the oldest
 
 	moved   chan struct{} // GUARDED_BY delegations.mu; closed when operations are acknowledged or lost
 	work    chan struct{} // has room for one token: there is something to send
@@ -113,9 +113,9 @@ type logOf struct {
 	onDisk  uint64        // GUARDED_BY delegations.mu; the newest operation that a caller wants on disk, or has wanted
 	hurry   chan struct{} // has room for one token: the next batch may be due earlier
 	pace    pace          // GUARDED_BY delegations.mu
-	asking  int           // GUARDED_BY delegations.mu; directories that are being made, or of which the outcome is not known
+	asking  int           // GUARDED_BY delegations.mu; number of requests for directories without a known outcome
 	ended   bool          // GUARDED_BY delegations.mu
-	// refilling means that a batch that has landed asks for numbers.
+	// refilling means that a request for inode numbers is under way (refillEarly).
 	refilling bool   // GUARDED_BY delegations.mu
 	released  uint64 // GUARDED_BY delegations.mu; delegate.Log.Released, as it was noted last
 	journaled
@@ -158,8 +158,8 @@ func (d *delegations) covers(ino posix.Ino) bool {
 	return l != nil && l.log.Covers(ino)
 }
 
-// owns reports whether the client holds an inode, or may have changed the inode without an acknowledgement of
-// the change: what replicas tell of its state may be old.
+// owns reports whether the client holds an inode, or has unacknowledged changes of the inode. The state of
+// such an inode at the replicas may be old.
 func (d *delegations) owns(ino posix.Ino) bool {
 	if d.isIdle() {
 		return false

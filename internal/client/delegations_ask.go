@@ -14,14 +14,14 @@ import (
 
 // Constants of requests for existing directories.
 const (
-	askPatience = 5 * time.Second        // for the answer, and the copy
-	gatePause   = 500 * time.Millisecond // for updates that are running
-	carryBytes  = 512 << 10              // of a page of the copy
-	maxCarried  = 16 << 20               // of a copy: a directory with more stays with its partition
+	askPatience = 5 * time.Second        // time limit of the request and the transfer of the copy
+	gatePause   = 500 * time.Millisecond // time limit of the wait for running updates
+	carryBytes  = 512 << 10              // size of one page of the copy
+	maxCarried  = 16 << 20               // maximum size of a copy; larger directories are not held
 )
 
-// changed notes an update that was not of a log. If this client works alone in the directory, as far as it
-// knows, it asks for the directory.
+// changed records an update that was not executed in a log. If the client works alone in the directory, as
+// far as it knows, changed requests the directory in the background.
 func (d *delegations) changed(c *meta.Command, r *meta.Result) {
 	dir, ctime := d.wishes.changedIn(c, r)
 	if dir == 0 || !d.wishes.changed(dir, ctime) || !d.mayAsk(dir.Partition()) {
@@ -30,7 +30,7 @@ func (d *delegations) changed(c *meta.Command, r *meta.Result) {
 	select {
 	case d.asking <- struct{}{}:
 	default:
-		return // the next change asks
+		return // another request is under way; a later change will request the directory
 	}
 	d.router.Go(func(life context.Context) {
 		defer d.endAsking()
@@ -38,8 +38,8 @@ func (d *delegations) changed(c *meta.Command, r *meta.Result) {
 	})
 }
 
-// met notes the directories of the regular files in the answer to a query. A change of such a file counts as
-// a change in its directory.
+// met records the directories of the regular files in the answer to a query. A change of such a file counts
+// as a change in its directory.
 func (r *router) met(c *meta.Command, a *route.Answer, err error) {
 	d := r.delegations
 	if d == nil || err != nil {
@@ -55,8 +55,8 @@ func (r *router) met(c *meta.Command, a *route.Answer, err error) {
 	}
 }
 
-// acquire asks for the directories that an update lacks to be for log l, and reports whether the client holds
-// them now.
+// acquire requests the directories that the client must hold to execute an update in log l. It reports
+// whether the client holds all of them now.
 func (d *delegations) acquire(ctx context.Context, l *logOf, cmd *meta.Command) bool {
 	d.mu.Lock()
 	dirs := l.log.Lacks(cmd)
@@ -73,7 +73,7 @@ func (d *delegations) acquire(ctx context.Context, l *logOf, cmd *meta.Command) 
 	return true
 }
 
-// beginAsking waits for the end of another request.
+// beginAsking waits until no other request is under way. The caller must call endAsking.
 func (d *delegations) beginAsking(ctx context.Context) error {
 	select {
 	case d.asking <- struct{}{}:
@@ -85,7 +85,7 @@ func (d *delegations) beginAsking(ctx context.Context) error {
 
 func (d *delegations) endAsking() { <-d.asking }
 
-// ask asks for an existing directory, and reports whether the client holds it now.
+// ask requests an existing directory, and reports whether the client holds it now.
 func (d *delegations) ask(ctx context.Context, dir posix.Ino) (held bool) {
 	defer func() {
 		if held {
@@ -119,7 +119,7 @@ func (d *delegations) ask(ctx context.Context, dir posix.Ino) (held bool) {
 	a, err := d.router.Update(ctx, &cmd, route.Partition(l.id).Under(l.log.Session()))
 	switch {
 	case errors.Is(err, posix.ETIMEDOUT), errors.Is(err, posix.EIO) && !a.Refused:
-		return false // the log stays: the client may be asked to return the directory
+		return false // the outcome is unknown: l.asking keeps the log, because the directory may be recalled
 	case errors.Is(err, posix.EREMOTE) && d.router.SessionOf(l.id) != l.log.Session():
 		d.lose(l, "the session expired")
 	}
@@ -131,7 +131,7 @@ func (d *delegations) ask(ctx context.Context, dir posix.Ino) (held bool) {
 	return d.adopt(l, &a.Result, pages, err)
 }
 
-// askFor returns the command that asks for a directory; false: not now.
+// askFor returns the command that requests a directory. ok is false if no request is possible now.
 func (d *delegations) askFor(l *logOf, dir posix.Ino) (cmd meta.Command, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,7 +143,7 @@ func (d *delegations) askFor(l *logOf, dir posix.Ino) (cmd meta.Command, ok bool
 	return l.log.Ask(dir, d.wishes.ctime(dir)), true
 }
 
-// answered ends a request that has given nothing.
+// answered ends a request that was not granted.
 func (d *delegations) answered(l *logOf) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -151,7 +151,7 @@ func (d *delegations) answered(l *logOf) {
 	d.endEmpty(l)
 }
 
-// carry returns the copy of a directory that the client holds.
+// carry fetches a copy of a directory that was granted, in pages.
 func (d *delegations) carry(ctx context.Context, dir posix.Ino) (pages [][]byte, err error) {
 	c := meta.Command{Op: meta.OpCarry, Ino: dir, Length: carryBytes}
 	for carried := 0; carried <= maxCarried; {
@@ -168,7 +168,8 @@ func (d *delegations) carry(ctx context.Context, dir posix.Ino) (pages [][]byte,
 	return nil, fmt.Errorf("the directory and its files have more than %d bytes of metadata", maxCarried)
 }
 
-// adopt puts a directory that was granted, with its copy, into the log. err is that of the copy.
+// adopt adds a granted directory with its copy to the log. err is the error of carry: then adopt returns the
+// directory to the partition.
 func (d *delegations) adopt(l *logOf, r *meta.Result, pages [][]byte, err error) (held bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -20,8 +20,8 @@ func holds(t *testing.T, c *client.Client, dirs int) {
 	require.Equal(t, dirs, c.Holding().Directories)
 }
 
-// A client that works alone in a directory that exists holds it after some changes, with its files. Then it
-// answers from the log, and knows absent names and all content.
+// A client that works alone in an existing directory holds the directory, with its files, after some changes.
+// Then it answers from the log, and knows all names, also absent ones, and all content.
 func TestAnExistingDirectoryIsHeld(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other := delegating(t, n), n.Client(t, east)

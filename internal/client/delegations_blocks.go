@@ -16,21 +16,24 @@ import (
 
 // Bounds of blocks that wait in logs.
 const (
-	// maxWaiting bounds these blocks, in bytes: a write beyond it stores its blocks before it is appended.
+	// maxWaiting is the maximum of the bytes of these blocks. Beyond it, a write stores its blocks before it
+	// is appended to the log.
 	maxWaiting = 8 << 20
-	// putsAtATime bounds the puts of logs under way. Servers make several durable at once.
+	// putsAtATime is the maximum number of concurrent puts of these blocks. Servers make the blocks of
+	// several puts durable together.
 	putsAtATime = 8
-	// maxPut and maxPutBytes bound the blocks of one put. Blocks are collected for half of the time for which
-	// their log collects operations, or until they are enough. So they are stored when their log is due.
+	// maxPut and maxPutBytes are the maximum number and size of the blocks of one put. Blocks are collected
+	// for half of the time for which their log collects operations, or until they fill a put. So they are
+	// usually stored when the batch of their log is due.
 	maxPut      = 32
 	maxPutBytes = 256 << 10
 	// putLater is the time after the loss of a block in which writes store their blocks before they are
-	// appended, and so report errors themselves.
+	// appended to the log. So the writes themselves report errors.
 	putLater = time.Minute
 )
 
-// waitingBlocks are the blocks of writes in logs that are not stored yet. The log withholds these writes
-// (delegate.Log.Withhold), and the journal has the blocks.
+// waitingBlocks has the blocks of writes in logs that are not stored yet. The logs do not send these writes
+// (delegate.Log.Withhold), and the journal contains the blocks.
 type waitingBlocks struct {
 	d      *delegations
 	put    func(context.Context, block.Block) error
@@ -38,15 +41,15 @@ type waitingBlocks struct {
 	hurry  chan struct{}                              // has room for one token: the queue is due
 	alone  chan struct{}                              // holds a token for each put of one block
 
-	mu        sync.Mutex                      // is taken behind delegations.mu
+	mu        sync.Mutex                      // locked after delegations.mu
 	blocks    map[posix.BlockID]*waitingBlock // GUARDED_BY mu
-	queue     []*waitingBlock                 // GUARDED_BY mu; those that nobody stores yet, the oldest first
-	queued    int                             // GUARDED_BY mu; bytes of queue
+	queue     []*waitingBlock                 // GUARDED_BY mu; the blocks that no goroutine stores yet, the oldest first
+	queued    int                             // GUARDED_BY mu; bytes of the blocks in queue
 	urgent    bool                            // GUARDED_BY mu; a caller waits for a log: the queue is due
-	bytes     int                             // GUARDED_BY mu; of blocks
-	storing   int                             // GUARDED_BY mu; goroutines that store blocks
-	putting   int                             // GUARDED_BY mu; those of them in a put; the others collect
-	notBefore time.Time                       // GUARDED_BY mu; no further block waits before
+	bytes     int                             // GUARDED_BY mu; bytes of all blocks
+	storing   int                             // GUARDED_BY mu; number of goroutines in store
+	putting   int                             // GUARDED_BY mu; number of these goroutines with a put; the others collect
+	notBefore time.Time                       // GUARDED_BY mu; before this time no further block may wait
 }
 
 // waitingBlock is a block with the write that names it.
@@ -54,7 +57,7 @@ type waitingBlock struct {
 	block.Block
 	log    *logOf
 	number uint64
-	due    time.Time // when it is to be stored
+	due    time.Time // when the block must be stored
 }
 
 func newWaitingBlocks(d *delegations) *waitingBlocks {
@@ -70,14 +73,14 @@ func (w *waitingBlocks) takes(n int) bool {
 	return w.bytes+n <= maxWaiting && time.Now().After(w.notBefore)
 }
 
-// size returns the bytes of the blocks.
+// size returns the number of bytes of all waiting blocks.
 func (w *waitingBlocks) size() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.bytes
 }
 
-// get returns the content of a block that waits; nil: it does not.
+// get returns the content of a waiting block; nil: there is no such block.
 func (w *waitingBlocks) get(id posix.BlockID) []byte {
 	if w == nil || w.d.isIdle() {
 		return nil
@@ -90,8 +93,9 @@ func (w *waitingBlocks) get(id posix.BlockID) []byte {
 	return nil
 }
 
-// add adds a block, and reports whether another goroutine is to store blocks. While others put, one collects:
-// a put of one partition that hangs delays no block of another.
+// add adds a block, and reports whether the caller must start another goroutine for store. If all these
+// goroutines have a put under way, another one is needed to collect blocks: a put to one partition that hangs
+// must not delay blocks of other partitions.
 func (w *waitingBlocks) add(b *waitingBlock) (another bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,7 +116,7 @@ func (w *waitingBlocks) add(b *waitingBlock) (another bool) {
 // isEnough reports whether the queue fills a put. The caller holds mu.
 func (w *waitingBlocks) isEnough() bool { return len(w.queue) >= maxPut || w.queued >= maxPutBytes }
 
-// hasten makes the queue due, since a caller waits for a log.
+// hasten makes the queue due, because a caller waits for a log.
 func (w *waitingBlocks) hasten() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,8 +126,8 @@ func (w *waitingBlocks) hasten() {
 	}
 }
 
-// next returns the oldest blocks that nobody stores, of one partition, for one put. If they are not due, it
-// returns the time until then. If there are none, the goroutine ends.
+// next takes the oldest blocks of one partition from the queue, for one put. If no block is due, it returns
+// the time to wait. If the queue is empty, it returns neither, and the goroutine of store must end.
 func (w *waitingBlocks) next() (some []*waitingBlock, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,7 +159,7 @@ func (w *waitingBlocks) next() (some []*waitingBlock, wait time.Duration) {
 	return some, 0
 }
 
-// ended notes the end of a put: its goroutine looks for other blocks.
+// ended records the end of a put. The goroutine of the put then calls next again.
 func (w *waitingBlocks) ended() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,20 +186,20 @@ func (w *waitingBlocks) drop(id posix.BlockID) bool {
 	return true
 }
 
-// pause notes that a block is lost.
+// pause prevents that further blocks wait for putLater, after the loss of a block.
 func (w *waitingBlocks) pause() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.notBefore = time.Now().Add(putLater)
 }
 
-// takesFor reports whether a block of n bytes of a file may wait in a log. It may become false at any time.
+// takesFor reports whether a block of n bytes of a file may wait in a log. The result can change at any time.
 func (w *waitingBlocks) takesFor(ino posix.Ino, n int) bool {
 	return w != nil && w.d.covers(ino) && w.takes(n)
 }
 
-// write executes a write of one block, which is not stored yet, in a log. done is false if the caller is
-// to store the block first.
+// write executes a write of one block in a log before the block is stored. If done is false, the caller must
+// store the block first.
 func (w *waitingBlocks) write(ctx context.Context, cmd *meta.Command, b *block.Block) (a route.Answer, done bool, err error) {
 	d := w.d
 	if a, repeated := d.repeated(ctx, cmd); repeated {
@@ -207,8 +211,8 @@ func (w *waitingBlocks) write(ctx context.Context, cmd *meta.Command, b *block.B
 	return d.update(ctx, cmd, b)
 }
 
-// keep keeps a block until it is stored, and withholds the write that names it. The caller holds
-// delegations.mu.
+// keep adds the block of an operation to the waiting blocks. The log withholds the operation until the block
+// is stored. The caller holds delegations.mu.
 func (w *waitingBlocks) keep(l *logOf, number uint64, b block.Block) {
 	l.log.Withhold(number)
 	if w.add(&waitingBlock{b, l, number, time.Now().Add(l.pace.delay() / 2)}) {
@@ -243,11 +247,12 @@ func (w *waitingBlocks) collect(life context.Context, wait time.Duration) {
 	case <-timer.C:
 	case <-w.hurry:
 	case <-life.Done():
-		w.hasten() // next gives the rest, which are not stored any more
+		w.hasten() // next then returns the remaining blocks, whose puts fail because life has ended
 	}
 }
 
-// storeAll stores blocks with one put, or else one by one: after a failure within the time of one operation.
+// storeAll stores blocks with one put. If that is not supported or fails, it stores each block with its own
+// put; after a failure, all attempts together have the time limit of one operation.
 func (w *waitingBlocks) storeAll(life context.Context, some []*waitingBlock) {
 	blocks := make([]block.Block, len(some))
 	for i, b := range some {
@@ -265,7 +270,7 @@ func (w *waitingBlocks) storeAll(life context.Context, some []*waitingBlock) {
 	}
 }
 
-// storeEach stores blocks with one put each. The context is that of the client, or of an operation.
+// storeEach stores each block with its own put. ctx is the context of the client, or of one operation.
 func (w *waitingBlocks) storeEach(ctx context.Context, some []*waitingBlock) {
 	var each sync.WaitGroup
 	for _, b := range some {
@@ -275,7 +280,7 @@ func (w *waitingBlocks) storeEach(ctx context.Context, some []*waitingBlock) {
 			within, cancel := w.d.router.Operation(ctx)
 			defer cancel()
 			if err := w.put(within, b.Block); err == nil || !errors.Is(ctx.Err(), context.Canceled) {
-				w.stored(err, b) // otherwise the client ends: the journal has it, or the log is lost
+				w.stored(err, b) // otherwise the client ends, and the block is in the journal, or its log is lost
 			}
 		})
 	}

@@ -87,8 +87,8 @@ func TestWaitingBlocksAreBounded(t *testing.T) {
 	})
 }
 
-// A block that cannot be stored is lost alone: what is behind it in the log is ordered. The loss is told to
-// the file and to the client, and the next writes report errors themselves.
+// If a block cannot be stored, only its write is lost: the later operations of the log are ordered. The file
+// and the client report the loss, and the next writes return errors themselves.
 func TestABlockThatCannotBeStored(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other := delegating(t, n), n.Client(t, east)

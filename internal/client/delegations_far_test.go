@@ -89,8 +89,8 @@ func TestChangesFarAway(t *testing.T) {
 	}
 }
 
-// A caller waits for the log. What others append meanwhile is sent with the next batch, not each change at
-// once.
+// While a caller waits for the log, the changes that others append are sent together with the next batch, and
+// not each one at once.
 func TestOnlyWhatIsWaitedForIsSentAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := delegatingFar(t, n)

@@ -9,26 +9,27 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// gate keeps updates that are not of a log away from the directory for which the client asks: such an update
-// that is ordered after the grant would recall the directory. An update enters before it waits for the logs,
-// and stays until its outcome is known. So it waits once: nobody asks meanwhile for a directory that it
-// touches. Updates elsewhere do not wait for a request, nor the request for them.
+// gate excludes, during a request for a directory, updates of this directory that are not executed in a log.
+// Such an update, ordered after the grant, would recall the directory. An update enters the gate before it
+// waits for the logs, and leaves it when its outcome is known. So an update waits only once: while it is
+// inside, the client requests no directory that it touches. Updates of other directories and the request do
+// not wait for each other.
 type gate struct {
-	mu     sync.Mutex
-	inside map[*touch]struct{} // GUARDED_BY mu; updates
-	asked  posix.Ino           // GUARDED_BY mu; the directory for which the client asks; 0: none
-	turns  uint64              // GUARDED_BY mu; requests that were begun or have ended
-	moved  chan struct{}       // GUARDED_BY mu; closed when an update leaves, and after a request; nil: nobody waits
+	mu        sync.Mutex
+	inside    map[*touch]struct{} // GUARDED_BY mu; the updates that have entered
+	requested posix.Ino           // GUARDED_BY mu; the directory that the client requests; 0: none
+	turns     uint64              // GUARDED_BY mu; the number of begins and ends of requests
+	moved     chan struct{}       // GUARDED_BY mu; closed when an update leaves, and after a request; nil: no waiters
 }
 
-// touch is what an update may touch, as far as the client knows. A file lives in some directory of its
-// partition.
+// touch has the inodes that an update may touch, as far as the client knows. The directory of a file may be
+// any directory of the file's partition.
 type touch struct {
 	dirs [2]posix.Ino
 	file posix.Ino
 }
 
-// touchOf returns what an update touches.
+// touchOf returns the inodes that an update may touch.
 func touchOf(cmd *meta.Command) *touch {
 	t := &touch{}
 	switch cmd.Op {
@@ -49,17 +50,18 @@ func (t *touch) concerns(dir posix.Ino) bool {
 
 func newGate() gate { return gate{inside: map[*touch]struct{}{}} }
 
-// count returns how many requests were begun or have ended.
+// count returns the number of begins and ends of requests so far.
 func (g *gate) count() uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.turns
 }
 
-// enter waits for the end of a request that concerns an update. entered is false if a request was begun or
-// has ended since count has returned turns: the caller looks again whether the update is for a log.
+// enter waits for the end of a request that concerns an update, and then lets the update enter. entered is
+// false if a request was begun or has ended since count has returned turns. Then the caller must check again
+// whether it can execute the update in a log.
 func (g *gate) enter(ctx context.Context, t *touch, turns uint64) (entered bool, err error) {
-	err = g.wait(ctx, func() bool { return g.asked == 0 || !t.concerns(g.asked) }, func() {
+	err = g.wait(ctx, func() bool { return g.requested == 0 || !t.concerns(g.requested) }, func() {
 		if entered = g.turns == turns; entered {
 			g.inside[t] = struct{}{}
 		}
@@ -67,7 +69,7 @@ func (g *gate) enter(ctx context.Context, t *touch, turns uint64) (entered bool,
 	return entered, err
 }
 
-// leave ends an update.
+// leave removes an update from the gate.
 func (g *gate) leave(t *touch) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,11 +77,11 @@ func (g *gate) leave(t *touch) {
 	g.wake()
 }
 
-// shut begins a request for a directory: it waits for the updates inside that may touch it. After an error
-// the request has ended. The caller makes one request at a time.
+// shut begins a request for a directory. It waits for the updates inside that may touch the directory. After
+// an error the request has ended. The caller begins one request at a time.
 func (g *gate) shut(ctx context.Context, dir posix.Ino) error {
 	g.mu.Lock()
-	g.asked = dir
+	g.requested = dir
 	g.turns++
 	g.mu.Unlock()
 	err := g.wait(ctx, func() bool {
@@ -100,12 +102,12 @@ func (g *gate) shut(ctx context.Context, dir posix.Ino) error {
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.asked = 0
+	g.requested = 0
 	g.turns++
 	g.wake()
 }
 
-// wake lets waiting callers look again. The caller holds mu.
+// wake wakes the callers of wait. The caller holds mu.
 func (g *gate) wake() {
 	if g.moved != nil {
 		close(g.moved)
@@ -113,11 +115,11 @@ func (g *gate) wake() {
 	}
 }
 
-// wait calls then, with mu, when is is true.
-func (g *gate) wait(ctx context.Context, is func() bool, then func()) error {
+// wait waits until ready returns true, and then calls then. mu is held during the calls of ready and then.
+func (g *gate) wait(ctx context.Context, ready func() bool, then func()) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for !is() {
+	for !ready() {
 		if g.moved == nil {
 			g.moved = make(chan struct{})
 		}

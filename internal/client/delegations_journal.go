@@ -15,8 +15,8 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 )
 
-// Journal is the memory of the logs that outlives the process, with the logs that a dead process has left in
-// it.
+// Journal is the memory of the logs, which outlives the process. Logs has the logs that a dead process has
+// left in this memory.
 type Journal struct {
 	*journal.Journal
 	Logs []journal.Log
@@ -41,8 +41,9 @@ func Pending(memory []byte) (n int, holds bool, err error) {
 	return n, len(logs) > 0, err
 }
 
-// sessions returns the states of partitions for the router: the logs go on with their sessions, which the
-// dead process may have begun after it had told its state, and their blocks are undecided.
+// sessions adds the sessions of the logs to the states of partitions that the router resumes. The dead
+// process may have begun such a session after it had saved its state. The blocks of the logs are undecided
+// blocks of their sessions.
 func (j *Journal) sessions(known []route.PartitionState) []route.PartitionState {
 	all := slices.Clone(known)
 	for i := range j.Logs {
@@ -68,15 +69,15 @@ func (j *Journal) sessions(known []route.PartitionState) []route.PartitionState 
 	return all
 }
 
-// isNewest reports whether a log is the last one of its partition. There is only one, unless the dead process
-// was about to begin the next one.
+// isNewest reports whether a log is the newest one of its partition. A partition has more than one log only
+// if the dead process was about to replace its log.
 func (j *Journal) isNewest(i int) bool { return i == 0 || j.Logs[i-1].Partition != j.Logs[i].Partition }
 
-// journaled is the part of a log about the journal.
+// journaled is the state of a log that concerns the journal.
 type journaled struct {
-	restored bool   // it has the operations of a dead process, and holds nothing
-	request  uint64 // GUARDED_BY delegations.mu; of the kernel, for the operation that is being appended
-	block    []byte // GUARDED_BY delegations.mu; of the operation that is being appended, if it is not stored
+	restored bool   // the log has the operations of a dead process, and holds no directories
+	request  uint64 // GUARDED_BY delegations.mu; the kernel's request for the operation that is being appended
+	block    []byte // GUARDED_BY delegations.mu; the block of this operation, if the block is not stored
 	unkept   uint64 // GUARDED_BY delegations.mu; the last operation for which the journal had no room
 }
 
@@ -87,7 +88,7 @@ func idOf(l *logOf) journal.ID {
 	return journal.ID{Partition: l.id, Session: l.log.Session(), Number: l.log.Number()}
 }
 
-// record keeps an operation that is appended to a log. The caller holds mu.
+// record writes an operation that is appended to a log into the journal. The caller holds mu.
 func (d *delegations) record(l *logOf, number uint64, op *delegation.Op, r *meta.Result) {
 	x := journal.Operation{Number: number, Op: *op, Result: *r}
 	if op.Return == 0 {
@@ -98,14 +99,15 @@ func (d *delegations) record(l *logOf, number uint64, op *delegation.Op, r *meta
 	}
 }
 
-// isFull reports whether further changes must wait. The caller holds mu. If the journal had no room for an
-// operation, later changes wait until that operation is acknowledged: otherwise a process that restores the
-// log from the journal would give them other numbers.
+// isFull reports whether further changes must wait. If the journal had no room for an operation, later
+// changes wait until that operation is acknowledged: otherwise a process that restores the log from the
+// journal would assign other numbers to the later changes. The caller holds mu.
 func (l *logOf) isFull(j *journal.Journal) bool {
 	return l.log.IsFull() || l.unkept > l.log.Acknowledged() || l.log.Len() > 0 && j.Full()
 }
 
-// restore sends what a dead process has answered. Nothing else is sent before restore returns.
+// restore continues the logs of a dead process, so that the changes which it has answered are sent. The
+// client sends nothing else before restore returns.
 func (d *delegations) restore(logs []journal.Log) error {
 	switch {
 	case len(logs) == 0:
@@ -157,8 +159,9 @@ func (d *delegations) restoreOne(of *journal.Log) (err error) {
 // requestKey is the key of the number of a request in a context.
 type requestKey struct{}
 
-// WithRequest names the request of the kernel for which operations are done. If the process dies before it
-// has answered, the kernel sends the request again, and the next process does not execute it twice.
+// WithRequest adds the number of the kernel's request to the context of its operations. If the process dies
+// before it has answered the request, the kernel sends the request again. The number prevents that the next
+// process executes the request twice.
 func WithRequest(ctx context.Context, number uint64) context.Context {
 	return context.WithValue(ctx, requestKey{}, number)
 }
@@ -168,8 +171,8 @@ func requestOf(ctx context.Context) uint64 {
 	return number
 }
 
-// repeated returns the outcome of an update that the process before has executed in a log for the same
-// request.
+// repeated returns the outcome of an update that the previous process has already executed in a log for the
+// same request. ok is false if there is none.
 func (d *delegations) repeated(ctx context.Context, cmd *meta.Command) (a route.Answer, ok bool) {
 	if d == nil || d.journal == nil {
 		return a, false

@@ -14,8 +14,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// mkdir makes a directory that the client then holds. done is false if the caller is to make the directory
-// without that.
+// mkdir creates a directory that the client holds from then on. If done is false, the caller must create the
+// directory without a grant.
 func (d *delegations) mkdir(ctx context.Context, cmd *meta.Command) (a route.Answer, done bool, err error) {
 	l := d.logFor(ctx, cmd.Ino)
 	if l == nil {
@@ -38,7 +38,7 @@ func (d *delegations) mkdir(ctx context.Context, cmd *meta.Command) (a route.Ans
 	return a, true, err
 }
 
-// logFor returns the log for a new directory in dir. Nil: there is none now.
+// logFor returns the log for a new directory in dir; nil: the client cannot hold the directory now.
 func (d *delegations) logFor(ctx context.Context, dir posix.Ino) *logOf {
 	at, err := d.router.At(dir)
 	if err != nil || !d.mayAsk(at) {
@@ -51,7 +51,7 @@ func (d *delegations) logFor(ctx context.Context, dir posix.Ino) *logOf {
 	return l
 }
 
-// mayAsk reports whether to ask a partition for directories.
+// mayAsk reports whether the client may request directories of a partition now.
 func (d *delegations) mayAsk(partition uint16) bool {
 	if may := d.cfg.Delegating; may != nil && !may(partition) {
 		return false
@@ -61,7 +61,8 @@ func (d *delegations) mayAsk(partition uint16) bool {
 	return time.Now().After(d.later)
 }
 
-// refused notes that the servers do not delegate.
+// refused records that the servers do not grant directories to this client. The client requests none for
+// delegateLater.
 func (d *delegations) refused() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -69,8 +70,8 @@ func (d *delegations) refused() {
 	d.notice("delegate", "servers do not let this mount hold directories: each change waits for its order; the servers are of an older version, or the certificate of this mount bounds its users")
 }
 
-// asked records the outcome of an OpDelegate. If the outcome is not known, the log stays: the client may be
-// asked to return a directory that it does not know.
+// asked records the outcome of an OpDelegate. If the outcome is unknown, the log must not end (l.asking stays
+// raised): the partition may recall a directory that this client does not know.
 func (d *delegations) asked(l *logOf, parent posix.Ino, a *route.Answer, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +88,8 @@ func (d *delegations) asked(l *logOf, parent posix.Ino, a *route.Answer, err err
 	d.endEmpty(l)
 }
 
-// endEmpty ends a log with which nothing is held: the next one has an empty copy. The caller holds mu.
+// endEmpty ends a log without directories and operations, so that the next log begins with an empty copy. The
+// caller holds mu.
 func (d *delegations) endEmpty(l *logOf) {
 	if !l.ended && l.asking == 0 && l.log.Len() == 0 && l.log.Holds() == 0 {
 		d.end(l)
@@ -97,7 +99,7 @@ func (d *delegations) endEmpty(l *logOf) {
 	}
 }
 
-// refill asks for numbers.
+// refill requests inode numbers for a log.
 func (d *delegations) refill(ctx context.Context, l *logOf) error {
 	c := meta.Command{Op: meta.OpDelegate, Offset: l.log.Number()}
 	a, err := d.router.Update(ctx, &c, route.Partition(l.id).Under(l.log.Session()))
@@ -130,7 +132,7 @@ func (d *delegations) open(ctx context.Context, partition uint16) (*logOf, error
 		l.asking++
 		return l, nil
 	}
-	number := max(d.last[session]+1, uint64(time.Now().UnixMicro())) // above those of a process that had the session before
+	number := max(d.last[session]+1, uint64(time.Now().UnixMicro())) // higher than the numbers of earlier processes
 	l := newLogOf(partition)
 	l.asking = 1
 	l.log, err = delegate.New(d.logConfig(l, session, number))
@@ -139,7 +141,7 @@ func (d *delegations) open(ctx context.Context, partition uint16) (*logOf, error
 	}
 	d.journal.Begin(idOf(l))
 	d.begin(l)
-	d.router.Go(func(life context.Context) { d.hear(life, l) })
+	d.router.Go(func(life context.Context) { d.watchRecalls(life, l) })
 	return l, nil
 }
 
@@ -165,7 +167,7 @@ func (d *delegations) begin(l *logOf) {
 	d.router.Go(func(life context.Context) { d.send(life, l) })
 }
 
-// lose ends a log without its pending operations (L4).
+// lose ends a log. Its pending operations are lost (L4).
 func (d *delegations) lose(l *logOf, reason string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -175,7 +177,7 @@ func (d *delegations) lose(l *logOf, reason string) {
 	}
 }
 
-// suspend ends all logs. Directories were given back before.
+// suspend ends all logs. The caller has returned all directories.
 func (d *delegations) suspend() {
 	if d.isIdle() {
 		return
@@ -187,7 +189,7 @@ func (d *delegations) suspend() {
 	}
 }
 
-// drop ends a log without its pending operations. The caller holds mu.
+// drop ends a log, and records the loss of its pending operations. The caller holds mu.
 func (d *delegations) drop(l *logOf, reason string) {
 	lost := l.log.Pending()
 	d.end(l)
@@ -201,14 +203,14 @@ func (d *delegations) drop(l *logOf, reason string) {
 		"partition", x.Partition, "changes", x.Changes, "reason", reason, "first", x.Names)
 }
 
-// free begins another log of the session of a lost one at the partition, if the session is open: then the
-// partition does not wait for the return of the directories. The caller holds mu.
+// free begins a new log at the partition of a lost log. This ends the grants of the lost log, so that updates
+// of other clients need not wait for a revocation. The caller holds mu.
 func (d *delegations) free(l *logOf) {
 	session := l.log.Session()
 	d.last[session] = max(d.last[session], l.log.Number()) + 1
 	x := delegate.Beginning(d.last[session])
 	id := journal.ID{Partition: l.id, Session: session, Number: x.Log}
-	d.journal.Begin(id) // if this process dies, the next one does this again
+	d.journal.Begin(id) // if this process dies, the next process calls free again
 	f := &freeing{log: l, done: make(chan struct{})}
 	d.freeing[l.id] = f
 	d.router.Go(func(life context.Context) {
@@ -216,7 +218,7 @@ func (d *delegations) free(l *logOf) {
 		c := meta.Command{Op: meta.OpBatch, Data: x.Append(nil)}
 		_, err := d.router.Update(life, &c, route.Partition(l.id).Under(session))
 		if f.err = err; errors.Is(err, posix.EREMOTE) {
-			f.err = nil // the session is over, with all its grants
+			f.err = nil // the session has ended, and with it all its grants
 		}
 		if err != nil && life.Err() == nil {
 			d.notice("free", "directories that this mount has held cannot be returned: their partition ends that when another mount needs them", "partition", l.id, "error", err)
@@ -233,10 +235,10 @@ func (d *delegations) free(l *logOf) {
 type freeing struct {
 	log  *logOf
 	done chan struct{} // closed when the outcome is known
-	err  error         // then; nil: they are returned
+	err  error         // valid when done is closed; nil: the directories are returned
 }
 
-// failed reports whether the directories are not returned, and nothing tries to return them any more.
+// failed reports whether the attempt to return the directories has ended with an error.
 func (f *freeing) failed() bool {
 	select {
 	case <-f.done:
@@ -269,7 +271,7 @@ func (d *delegations) end(l *logOf) {
 	signal(l.work)
 }
 
-// release gives up the blocks of operations.
+// release drops the blocks of operations that were acknowledged or lost.
 func (d *delegations) release(ops []delegation.Op) {
 	for i := range ops {
 		for _, b := range ops[i].Command.Blocks {

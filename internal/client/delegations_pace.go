@@ -9,26 +9,28 @@ import (
 // Constants of the pace of a log.
 const (
 	// batchDelay is the time for which operations are collected before a batch is sent. While the batches
-	// have more than fewOps operations, the time grows up to maxBatchDelay: an ordered command costs as much
-	// as tens of operations in it.
+	// have more than fewOps operations, the time grows up to maxBatchDelay, because an ordered command costs
+	// as much as tens of operations in a batch.
 	batchDelay    = 5 * time.Millisecond
 	maxBatchDelay = 20 * time.Millisecond
 	fewOps        = 2
-	// shareDelay is the time for which callers that wait share the next batch while one is under way: the
-	// next one is sent when that has landed, and shareDelay after it was sent at the latest.
+	// shareDelay is the time for which waiting callers share the next batch while another batch is under way.
+	// The next batch is sent when the other batch is acknowledged, at the latest shareDelay after the other
+	// batch was sent.
 	shareDelay = 5 * time.Millisecond
-	// countEvery is the number of operations after which is looked whether they are enough for a batch.
+	// countEvery is the number of appended operations after which the log checks whether a batch is full.
 	countEvery = 32
 )
 
-// pace decides when a log sends its next batch. The zero value is that of a new log. The owner synchronises.
+// pace decides when a log sends its next batch. The zero value is the pace of a new log. Calls must not be
+// concurrent.
 type pace struct {
-	grown time.Duration // beyond batchDelay
-	since time.Time     // when the oldest operation that was not sent became the oldest
+	grown time.Duration // the delay minus batchDelay
+	since time.Time     // when the present oldest unsent operation became the oldest
 	last  time.Time     // when the last batch was sent
 }
 
-// launched notes a batch of n operations.
+// launched records the sending of a batch of n operations, and adapts the delay.
 func (p *pace) launched(n int) {
 	p.since = time.Now()
 	p.last = p.since
@@ -54,7 +56,7 @@ func (l *logOf) due() time.Duration {
 	return time.Until(l.pace.since.Add(l.pace.delay()))
 }
 
-// appended notes operations that were appended. The caller holds delegations.mu.
+// appended wakes the sender after an operation was appended. The caller holds delegations.mu.
 func (l *logOf) appended() {
 	switch unsent := l.log.Last() - l.log.Sent(); {
 	case unsent == 1:

@@ -18,8 +18,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A single change is sent after some milliseconds. Work that goes on needs far fewer commands than one each
-// few milliseconds, and another client sees it soon, too.
+// A single change is sent after some milliseconds. Continuous work needs far fewer commands than one for each
+// few milliseconds, and other clients see it soon, too.
 func TestWorkInAHeldDirectoryNeedsFewCommands(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other := delegating(t, n), n.Client(t, east)

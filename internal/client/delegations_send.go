@@ -30,8 +30,8 @@ func (d *delegations) send(life context.Context, l *logOf) {
 	}
 }
 
-// launch sends the next batch, and reports whether it has. While others are under way, it sends only one that
-// is full, or that is due and has an operation for which a caller waits.
+// launch sends the next batch, and reports whether it has sent one. While other batches are under way, it
+// sends a batch only if the batch is full, or if it is due and has an operation for which a caller waits.
 func (d *delegations) launch(l *logOf) bool {
 	d.mu.Lock()
 	_, enough := l.log.Unsent()
@@ -42,13 +42,13 @@ func (d *delegations) launch(l *logOf) bool {
 		return false
 	case waited && l.due() > 0:
 		d.mu.Unlock()
-		signal(l.work) // the sender waits until it is due
+		signal(l.work) // the sender waits again until the batch is due
 		return false
 	}
 	x, ok := l.log.Next()
 	c := meta.Command{Op: meta.OpBatch}
 	if x.First <= l.onDisk && l.onDisk < x.First+uint64(len(x.Ops)) {
-		c.Flags = meta.OnDisk // this covers the batches before, too
+		c.Flags = meta.OnDisk // the answer also covers all earlier batches
 	}
 	if ok {
 		l.pace.launched(len(x.Ops))
@@ -62,11 +62,11 @@ func (d *delegations) launch(l *logOf) bool {
 		close(begun)
 		d.fly(life, l, &x, c)
 	})
-	<-begun // the batches set out in their order
+	<-begun // batches are first sent in their order
 	return true
 }
 
-// fly sends a batch with a command until all of its operations are acknowledged, or the log has ended.
+// fly sends a batch repeatedly until all its operations are acknowledged, or the log has ended.
 func (d *delegations) fly(life context.Context, l *logOf, x *delegation.Batch, c meta.Command) {
 	c.Data = x.Append(nil)
 	for life.Err() == nil && !d.isOver(l) {
@@ -103,7 +103,8 @@ func (d *delegations) isOver(l *logOf) bool {
 	return l.ended
 }
 
-// awaitTurn waits for the answers to the batches before one that has overtaken them.
+// awaitTurn waits, for batchAgain at most, until all earlier batches are acknowledged. It is called after a
+// batch has overtaken an earlier one, and so has had no effect.
 func (d *delegations) awaitTurn(life context.Context, l *logOf, x *delegation.Batch) {
 	ctx, cancel := context.WithTimeout(life, batchAgain)
 	defer cancel()
@@ -121,7 +122,7 @@ func (d *delegations) awaitTurn(life context.Context, l *logOf, x *delegation.Ba
 	}
 }
 
-// acknowledge applies the answer to a batch, and reports whether the batch is not to be sent again.
+// acknowledge applies the answer to a batch. over means that the batch must not be sent again.
 func (d *delegations) acknowledge(life context.Context, l *logOf, x *delegation.Batch, done *delegation.Done) (over bool) {
 	d.mu.Lock()
 	if l.ended {
@@ -169,7 +170,7 @@ func (d *delegations) acknowledge(life context.Context, l *logOf, x *delegation.
 	return over
 }
 
-// refillEarly asks for numbers before creates wait for them.
+// refillEarly requests inode numbers before the log has used all of them, so that creates need not wait.
 func (d *delegations) refillEarly(life context.Context, l *logOf) {
 	if err := d.refill(life, l); err != nil && life.Err() == nil {
 		d.notice("numbers", "a partition gives no inode numbers to this mount: creates wait for the next try", "partition", l.id, "error", err)
@@ -179,8 +180,8 @@ func (d *delegations) refillEarly(life context.Context, l *logOf) {
 	l.refilling = false
 }
 
-// hear returns directories that are recalled, until the log ends.
-func (d *delegations) hear(life context.Context, l *logOf) {
+// watchRecalls watches for recalls, and returns the recalled directories, until the log ends.
+func (d *delegations) watchRecalls(life context.Context, l *logOf) {
 	w := ask.Watching{Linger: recallLinger, Recalls: true}
 	for life.Err() == nil {
 		if d.isOver(l) {

@@ -29,9 +29,9 @@ func delegatingFar(t *testing.T, n *clienttest.Network) *client.Client {
 	return c
 }
 
-// A client works all the time in held directories of two far partitions. Its changes elsewhere, also of files
-// in directories that were returned, and its queries wait for what was in the logs before them, and not for
-// what comes behind.
+// A client works all the time in held directories of two far partitions. Its changes in other directories,
+// also of files in returned directories, and its queries wait for the operations that were in the logs
+// before, and not for later operations.
 func TestChangesElsewhereDoNotStarve(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other := delegatingFar(t, n), n.Client(t, east)

@@ -147,7 +147,7 @@ func TestChangesElsewhereComeAfterTheLog(t *testing.T) {
 	})
 }
 
-// If the session of the holder ends, the log is lost: Losses tells it, and the directory is free.
+// If the session of the holder ends, the log is lost: Losses reports it, and the directory is free.
 func TestALogIsLostWithItsSession(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other := delegating(t, n), n.Client(t, east)
@@ -220,8 +220,8 @@ func (r *undelegating) Call(ctx context.Context, to multicast.ProcessID, request
 	return r.Caller.Call(ctx, to, request)
 }
 
-// Changes that are not ordered when the session of the holder ends are lost: the next fsync of each open file
-// tells it, by Losses. The client goes on with another log.
+// Changes that are not ordered when the session of the holder ends are lost. The next fsync of each open file
+// reports the loss, by Losses. The client continues with another log.
 func TestChangesAreLostWithTheSession(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other := delegating(t, n), n.Client(t, east)

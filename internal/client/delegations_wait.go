@@ -10,29 +10,30 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Waits for logs. All updates of a client are ordered in their order: an update that was asked after another
-// one was answered comes behind it. So an update waits until the operations that were in logs when it was
-// asked are acknowledged: those of all logs if it is not for a log, otherwise those of the other logs. It
-// waits for nothing that is appended later, however much that is.
+// Waits for logs. The updates of a client are ordered in program order: an update that begins after the
+// answer to another update is ordered after it. So an update waits until the operations that were in logs at
+// its beginning are acknowledged. An update that is not executed in a log waits for all logs. An update that
+// is executed in a log waits for the other logs. No update waits for operations that are appended after its
+// beginning.
 //
-// Each wait ends if the servers answer. The batches of a log are sent by the goroutines of the log, which
-// wait for the network only: not for other logs, the gate, the kernel or its notices. So callers that wait
-// for the logs of each other's partitions both go on. So does a caller whose request has the lock of a
-// directory for which the kernel is to take in a notice.
+// Each wait ends if the servers answer. The goroutines of a log send its batches, and wait for the network
+// only: not for other logs, the gate, the kernel or its notices. So two callers that wait for each other's
+// logs do not block each other. A caller whose request has the kernel's lock of a directory also continues,
+// although a notice for this directory waits for the lock.
 
-// end is the newest operation of a log at some time.
+// end is the last operation of a log at some time.
 type end struct {
 	log    *logOf
 	number uint64
 }
 
-// noPartition is above the number of any partition.
+// noPartition is not the number of any partition.
 const noPartition = ^uint16(0)
 
-// obstacle returns the operation for whose acknowledgement a change for log l waits: the servers do not
-// answer, the log is full, or other logs have operations from before the change. The changes of this mount
-// are ordered in their order; those that are answered while this one waits are not before it. The caller
-// holds mu.
+// obstacle returns an operation whose acknowledgement a change in log l must await, because the servers do
+// not answer, the log is full, or another log has operations from before the change (before). Operations that
+// are appended to other logs while the change waits are not ordered before it. waits is false if there is no
+// such operation. The caller holds mu.
 func (d *delegations) obstacle(l *logOf, before []end) (e end, waits bool) {
 	switch {
 	case l.log.Len() > 0 && time.Since(l.oldest) > unsentAge:
@@ -48,8 +49,8 @@ func (d *delegations) obstacle(l *logOf, before []end) (e end, waits bool) {
 	return e, false
 }
 
-// AnswersAtOnce reports whether a change of an inode, also a write of a block, would be answered from a log
-// without a wait for others. It may become false at any time.
+// AnswersAtOnce reports whether a log would answer a change of an inode, also a write of a block, without a
+// wait for other operations. The result can change at any time.
 func (c *Client) AnswersAtOnce(ino posix.Ino) bool {
 	d := c.router.delegations
 	if d.isIdle() || !c.router.waiting.takesFor(ino, meta.MaxBlock) {
@@ -70,7 +71,7 @@ func (c *Client) AnswersAtOnce(ino posix.Ino) bool {
 	return !waits
 }
 
-// wait returns when an operation of a log is acknowledged, or lost.
+// wait waits until an operation of a log is acknowledged or lost.
 func (d *delegations) wait(ctx context.Context, l *logOf, number uint64) error {
 	ctx, cancel := d.router.Operation(ctx)
 	defer cancel()
@@ -101,7 +102,7 @@ func (d *delegations) wait(ctx context.Context, l *logOf, number uint64) error {
 	return nil
 }
 
-// ends returns the ends of the logs with operations that are not acknowledged, but for that of a partition.
+// ends returns the ends of all logs with unacknowledged operations, except the log of partition but.
 func (d *delegations) ends(but uint16) (all []end) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,7 +114,7 @@ func (d *delegations) ends(but uint16) (all []end) {
 	return all
 }
 
-// await returns when operations are acknowledged, or lost.
+// await waits until operations are acknowledged or lost.
 func (d *delegations) await(ctx context.Context, all []end) error {
 	ctx, cancel := d.router.Operation(ctx)
 	defer cancel()
@@ -125,9 +126,9 @@ func (d *delegations) await(ctx context.Context, all []end) error {
 	return nil
 }
 
-// drain returns when all operations that are in logs now are acknowledged, or lost. With onDisk it asks for
-// an answer that tells that they are on disk. An operation that was sent before has no such answer: the
-// caller asks the replicas then (route.Router.Persist).
+// drain waits until all operations that are in logs now are acknowledged or lost. With onDisk, the batches
+// that are sent from now on request an answer which says that the operations are on disk. The answer to a
+// batch that was sent before does not say that: then route.Router.Persist must query the replicas.
 func (d *delegations) drain(ctx context.Context, onDisk bool) error {
 	if d.isIdle() {
 		return nil
@@ -143,7 +144,8 @@ func (d *delegations) drain(ctx context.Context, onDisk bool) error {
 	return d.await(ctx, all)
 }
 
-// yield returns the directories that an update touches which is not for a log, and drains all logs.
+// yield prepares an update that is not executed in a log: it returns the directories that the update touches,
+// and drains all logs.
 func (d *delegations) yield(ctx context.Context, cmd *meta.Command) error {
 	if d.isIdle() {
 		return nil
@@ -159,7 +161,7 @@ func (d *delegations) yield(ctx context.Context, cmd *meta.Command) error {
 	return d.drain(ctx, false)
 }
 
-// giveBack appends returns to a log. The caller holds mu.
+// giveBack appends the returns of directories to a log. The caller holds mu.
 func (d *delegations) giveBack(l *logOf, dirs []posix.Ino) {
 	if l.log.Len() == 0 {
 		l.oldest = time.Now()
@@ -169,7 +171,7 @@ func (d *delegations) giveBack(l *logOf, dirs []posix.Ino) {
 	l.appended()
 }
 
-// noteReleased notes that the client has ceased to own inodes. The caller holds mu.
+// noteReleased records that the client has ceased to own inodes. The caller holds mu.
 func (d *delegations) noteReleased(l *logOf) {
 	if n := l.log.Released(); n != l.released {
 		l.released = n
@@ -177,8 +179,8 @@ func (d *delegations) noteReleased(l *logOf) {
 	}
 }
 
-// giveBackAll returns all directories, and drains the logs. It returns when the directories of lost logs and
-// of a dead process are returned, too.
+// giveBackAll returns all directories to their partitions, and drains the logs. It also waits until the
+// directories of lost logs and of a dead process are returned.
 func (d *delegations) giveBackAll(ctx context.Context) error {
 	if d == nil {
 		return nil

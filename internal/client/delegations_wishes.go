@@ -11,42 +11,43 @@ import (
 
 // Constants of requests for existing directories.
 const (
-	// askAfter is the number of changes in a directory after which the client asks for it: once
-	// luckyStreak requests in a row were granted, and nothing was recalled, it asks at the first change.
+	// askAfter is the number of changes in a directory after which the client requests the directory. If the
+	// last luckyStreak requests were granted, and no directory was recalled since, the client requests a
+	// directory at the first change.
 	askAfter    = 3
 	luckyStreak = 4
-	// askWithin is the time from one of these changes to the next.
+	// askWithin is the maximum time from one of these changes to the next.
 	askWithin = 10 * time.Second
-	// After a refusal the client does not ask for a while, which grows.
+	// After a refusal, the client does not request the directory for a time that doubles with each refusal.
 	firstBackOff = 5 * time.Second
 	maxBackOff   = 10 * time.Minute
 	maxWishes    = 1 << 10 // directories that the client remembers
 	maxParents   = 1 << 12 // files whose directory the client remembers
 )
 
-// wishes decide for which directories the client asks.
+// wishes decides which directories the client requests.
 type wishes struct {
-	parents *recent.Map[posix.Ino, posix.Ino] // the directory of a file with one name, when it was looked up last
+	parents *recent.Map[posix.Ino, posix.Ino] // by file with one name: its directory at the last lookup
 
 	mu     sync.Mutex
 	dirs   *recent.Map[posix.Ino, wish] // GUARDED_BY mu
-	streak int                          // GUARDED_BY mu; requests that were granted, since the last one that was not, or a return
+	streak int                          // GUARDED_BY mu; granted requests since the last refusal or return
 }
 
-// wish is what the client remembers of a directory.
+// wish is the state of a directory that the client may request.
 type wish struct {
-	changes   int           // that this client has made
-	last      time.Time     // the time of the newest one
-	ctime     posix.Time    // of the directory after the newest one
-	notBefore time.Time     // the client does not ask
-	backOff   time.Duration // the next one
+	changes   int           // the number of successive changes by this client
+	last      time.Time     // the time of the last change
+	ctime     posix.Time    // the time of change of the directory after the last change
+	notBefore time.Time     // the client does not request the directory before this time
+	backOff   time.Duration // the back-off after the next refusal
 }
 
 func newWishes() *wishes {
 	return &wishes{parents: recent.New[posix.Ino, posix.Ino](maxParents), dirs: recent.New[posix.Ino, wish](maxWishes)}
 }
 
-// met notes that a child was found in a directory. Files with several names are not held (package
+// met records that a child was found in a directory. Files with several names are not held (package
 // delegation).
 func (w *wishes) met(dir posix.Ino, child *posix.Attr) {
 	if child.Nlink == 1 && child.Mode.IsRegular() {
@@ -54,8 +55,8 @@ func (w *wishes) met(dir posix.Ino, child *posix.Attr) {
 	}
 }
 
-// changed notes a change in a directory, which has then the time of change ctime, and reports whether to ask
-// for the directory.
+// changed records a change in a directory, which has then the time of change ctime, and reports whether to
+// ask for the directory.
 func (w *wishes) changed(dir posix.Ino, ctime posix.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,7 +71,7 @@ func (w *wishes) changed(dir posix.Ino, ctime posix.Time) bool {
 	return (x.changes >= askAfter || w.streak >= luckyStreak) && w.may(&x, now)
 }
 
-// mayAsk reports whether the client may ask for a directory now.
+// mayAsk reports whether the client may request a directory now.
 func (w *wishes) mayAsk(dir posix.Ino) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,7 +81,7 @@ func (w *wishes) mayAsk(dir posix.Ino) bool {
 
 func (w *wishes) may(x *wish, now time.Time) bool { return !now.Before(x.notBefore) }
 
-// ctime returns the time of change of a directory as the client knows it; 0: it does not.
+// ctime returns the time of change of a directory; 0: unknown.
 func (w *wishes) ctime(dir posix.Ino) posix.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,14 +91,15 @@ func (w *wishes) ctime(dir posix.Ino) posix.Time {
 	return 0
 }
 
-// granted notes that the client has got a directory.
+// granted records that a request of the client was granted.
 func (w *wishes) granted() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.streak++
 }
 
-// recalled notes that the client returns directories. Whether they rest is the decision of their partition.
+// recalled records that the client returns directories after a recall. The partition of a directory decides
+// when the directory can be granted again.
 func (w *wishes) recalled(dirs []posix.Ino) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,7 +111,8 @@ func (w *wishes) recalled(dirs []posix.Ino) {
 	}
 }
 
-// backOff notes that the client did not get directories, or returns them for a change of its own.
+// backOff records that requests of the client were refused, or that the client returns directories because of
+// a change of its own.
 func (w *wishes) backOff(dirs []posix.Ino) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,7 +121,7 @@ func (w *wishes) backOff(dirs []posix.Ino) {
 	for _, dir := range dirs {
 		x, _ := w.dirs.Get(dir)
 		if now.Before(x.notBefore) {
-			continue // the same event
+			continue // the refusals belong to one event
 		}
 		if x.backOff == 0 || now.After(x.notBefore.Add(2*x.backOff)) {
 			x.backOff = firstBackOff

@@ -93,9 +93,9 @@ func (h *Handles) present(ctx context.Context, ino posix.Ino) (posix.Attr, error
 	return attr, err
 }
 
-// OpenUnlinked is Open of an inode that may have lost its last name since it was looked up, for example by a
-// concurrent rename. It succeeds if the inode still exists when the partition has ordered that this client
-// has it open.
+// OpenUnlinked is like Open, for an inode that may have lost its last name since it was looked up, for
+// example by a concurrent rename. It succeeds if the inode still exists when the partition has ordered that
+// this client has it open.
 func (h *Handles) OpenUnlinked(ctx context.Context, ino posix.Ino) (posix.Attr, error) {
 	if _, err := h.router.Hold(ino); err != nil {
 		return posix.Attr{}, err
@@ -120,8 +120,8 @@ func (h *Handles) OpenUnlinked(ctx context.Context, ino posix.Ino) (posix.Attr, 
 	return a.Attr, err
 }
 
-// Hold is Open without a check of the inode. It is for directories: a removed directory has no entries to
-// read.
+// Hold is like Open, but does not check the inode. It is for directories: a removed directory has no entries
+// to read.
 func (h *Handles) Hold(ino posix.Ino) error {
 	_, err := h.router.Hold(ino)
 	return err

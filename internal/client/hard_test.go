@@ -14,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// hardClient is a client that waits, with a session that outlives the test.
+// hardClient returns a client that waits, with a session that outlives the test.
 func hardClient(t *testing.T, n *clienttest.Network) *client.Client {
 	cfg := n.Config(west)
 	cfg.Hard = true

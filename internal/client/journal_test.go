@@ -51,7 +51,7 @@ func (m *mortal) Call(ctx context.Context, to multicast.ProcessID, request []byt
 	return b, err
 }
 
-// live makes a client that keeps its log in memory. before is the client that has died; nil: there was none.
+// live creates a client whose journal is in memory. before is the state of a dead client; nil: there is none.
 func live(t *testing.T, n *clienttest.Network, memory []byte, before *client.State) *mortal {
 	t.Helper()
 	cfg := n.Config(west)
@@ -239,8 +239,8 @@ func heldWhileSilent(t *testing.T, n *clienttest.Network) (next *mortal, foreign
 	}
 }
 
-// The servers are silent when a client has died that has nothing to order. The next one knows when they have
-// taken back the directories, and says so no earlier.
+// A client without unordered changes dies while the servers do not answer. The next client reports that the
+// directories are returned only after the servers have ended the grants.
 func TestDirectoriesOfADeadClientAreKnownToBeReturned(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		next, foreign := heldWhileSilent(t, n)

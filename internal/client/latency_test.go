@@ -41,7 +41,7 @@ func newDistant(n *clienttest.Network, from topology.Region) *distant {
 	return d
 }
 
-// distantClient is a client in a region of a wide-area network.
+// distantClient returns a client in a region of a wide-area network.
 func distantClient(t *testing.T, n *clienttest.Network, region topology.Region) *client.Client {
 	cfg := n.Config(region)
 	cfg.Caller = newDistant(n, region)
@@ -76,7 +76,7 @@ func TestRenameBetweenRegionsIsOneTrip(t *testing.T) {
 	})
 }
 
-// A client that renames to and fro remembers the results of its own renames: it looks nothing up.
+// A client that renames a file to and fro remembers the results of its own renames, and needs no lookup.
 func TestARenameIsRemembered(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := n.Client(t, west)
@@ -96,7 +96,7 @@ func TestARenameIsRemembered(t *testing.T) {
 	})
 }
 
-// A client looks up names that it has not met, and queries the rule meanwhile.
+// Before a rename, a client looks up unknown names and queries the rule concurrently.
 func TestLooksBeforeARenameAreOneTrip(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other := distantClient(t, n, west), n.Client(t, west)
@@ -197,7 +197,8 @@ func TestRenameObeysARuleThatIsNew(t *testing.T) {
 	})
 }
 
-// A file that has lost its other name meanwhile goes along with the one that is renamed.
+// A rename also moves a file that has lost its other name since the client saw it: the file has only the
+// renamed name.
 func TestRenameOfAFileThatHasLostANameMoves(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other, ctx := n.Client(t, west), n.Client(t, east), t.Context()

@@ -50,7 +50,7 @@ type leases struct {
 	// delegations answer for the inodes that they own: the cache knows only their ordered state. Nil: there
 	// are none.
 	delegations *delegations
-	foreign     atomic.Pointer[func(meta.Change)] // nil: no caller wants the changes
+	foreign     atomic.Pointer[func(meta.Change)] // nil: no caller uses the changes
 	caches      bool
 	held        route.ByPartition[*held] // empty: nothing is cached
 }
@@ -162,7 +162,7 @@ func (h *held) awaitStream(ctx context.Context, seen ask.Seen) {
 	}
 }
 
-// changed wakes those who wait for the stream. The caller holds mu.
+// changed wakes the goroutines that wait for the stream. The caller holds mu.
 func (h *held) changed() {
 	if h.moved != nil {
 		close(h.moved)

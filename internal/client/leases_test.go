@@ -267,10 +267,10 @@ func TestChangesOfNamesAreOneCall(t *testing.T) {
 func TestChangesOfOthersAreTold(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	c, calls := caching(t, n, false)
-	told := make(chan string, 100)
+	notified := make(chan string, 100)
 	c.OnChange(func(x meta.Change) {
 		if x.Kind == meta.ChangedName && x.Ino == posix.Root {
-			told <- x.Name
+			notified <- x.Name
 		}
 	})
 	isAbsent(t, c, posix.Root, "x")
@@ -279,10 +279,10 @@ func TestChangesOfOthersAreTold(t *testing.T) {
 	_, err := other.Mkdir(t.Context(), posix.Cred{}, client.Name{Dir: posix.Root, Name: "x"}, 0o755)
 	require.NoError(t, err)
 	select {
-	case name := <-told:
+	case name := <-notified:
 		require.Equal(t, "x", name)
 	case <-time.After(patience):
-		t.Fatal("the change was not told")
+		t.Fatal("the change was not reported")
 	}
 	_, err = c.Lookup(t.Context(), posix.Root, "x")
 	require.NoError(t, err)

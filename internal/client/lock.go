@@ -70,8 +70,8 @@ const (
 	keptTimeout = 4 * time.Second
 )
 
-// LockWait is Lock that waits while locks of other owners conflict. It returns EINTR when ctx ends. When a
-// lock ends, the replica answers the waiters in their order, but a later request of another owner may still
+// LockWait is like Lock, but waits while locks of other owners conflict. It returns EINTR when ctx ends. When
+// a lock ends, the replica answers the waiters in their order, but a later request of another owner may still
 // be ordered first. Two owners that wait for each other wait until one of them gives up.
 //
 // As with flock(2), an owner that waits to change the mode of a flock releases the flock that it has. Two

@@ -14,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// exclusive is a lock of owner 1 on all of a file.
+// exclusive returns a lock of owner 1 on all of a file.
 func exclusive(ino posix.Ino) client.LockRequest {
 	return client.LockRequest{Ino: ino, Owner: 1, PID: 11, End: math.MaxInt64, Write: true}
 }

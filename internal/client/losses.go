@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Bounds of what is known of losses.
+// Bounds of the records of losses.
 const (
 	maxLostInodes = 1 << 14 // beyond, a loss concerns all inodes
 	maxLostEvents = 8       // that Holding names
@@ -41,7 +41,7 @@ type Loss struct {
 	Partition uint16    `json:"partition"`
 	Changes   int       `json:"changes"`
 	Reason    string    `json:"reason"`
-	Names     []string  `json:"names"` // some of what was changed
+	Names     []string  `json:"names"` // some of the changed names or inodes
 }
 
 // add records that operations are lost.

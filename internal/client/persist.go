@@ -29,7 +29,7 @@ func (c *Persister) Persist(ctx context.Context, ino posix.Ino) error {
 	return c.persist(ctx, []uint16{ino.Partition(), at})
 }
 
-// PersistAll is Persist of all updates that this client has written and seen, in all partitions.
+// PersistAll is like Persist, for all updates that this client has written and seen, in all partitions.
 func (c *Persister) PersistAll(ctx context.Context) error {
 	var all []uint16
 	for id := range c.router.Partitions() {
@@ -41,8 +41,8 @@ func (c *Persister) PersistAll(ctx context.Context) error {
 // finishTimeout bounds Finish.
 const finishTimeout = 10 * time.Second
 
-// Finish is PersistAll before Close, unless the client is suspended. It logs a warning if data may not be on
-// disk.
+// Finish calls PersistAll before Close, unless the client is suspended. It logs a warning if data may not be
+// on disk.
 func (c *Persister) Finish() {
 	if c.router.Suspended() {
 		return
@@ -76,8 +76,8 @@ func (c *Persister) Outlived() bool {
 	return d != nil && d.journal != nil
 }
 
-// GiveBack is Drain, and the servers know then that the client, and a process that it continues, hold no
-// directory.
+// GiveBack is like Drain. When it has returned nil, the servers know that the client, and a process that it
+// continues, hold no directory.
 func (c *Persister) GiveBack(ctx context.Context) error {
 	return c.outcome(c.router.delegations.giveBackAll(ctx))
 }

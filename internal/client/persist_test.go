@@ -50,8 +50,8 @@ func TestPersistAsksAMajority(t *testing.T) {
 	})
 }
 
-// After a write with OnDisk, Persist sends no request: the answer to the write has told that it is on disk.
-// It covers the updates before it, and none after it.
+// After a write with OnDisk, Persist sends no request, because the answer to the write has confirmed that the
+// write is on disk. The answer covers the earlier updates, and no later ones.
 func TestPersistAfterAWriteOnDisk(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := n.Client(t, west)
@@ -152,8 +152,8 @@ func TestPersistAfterResumeSyncsBlocks(t *testing.T) {
 	})
 }
 
-// The batch with what Persist waits for in a held directory says that it is on disk: no replica is asked for
-// that. If the operations were sent before, a majority is asked.
+// Persist in a held directory waits for a batch whose answer confirms that it is on disk, and queries no
+// replica. If the operations were sent before Persist, it queries a majority.
 func TestPersistOfAHeldDirectory(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := delegating(t, n)

@@ -40,8 +40,8 @@ func (r *Reader) Read(ctx context.Context, ino posix.Ino, into []byte, offset ui
 	return r.readOn(ctx, ino, into, 0, offset)
 }
 
-// View is Read for callers that do not change the result. It returns the content in buffer or, without a
-// copy, in shared memory that the caller must not change. View may use extents that were queried up to
+// View is like Read, for callers that do not change the result. It returns the content in buffer or, without
+// a copy, in shared memory that the caller must not change. View may use extents that were queried up to
 // believe ago, as long as this client has seen nothing newer of the partition. With believe 0 it queries them
 // now.
 func (r *Reader) View(ctx context.Context, ino posix.Ino, buffer []byte, offset uint64, believe time.Duration) ([]byte, error) {

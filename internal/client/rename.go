@@ -216,7 +216,7 @@ func (r *renaming) askRule(ctx context.Context) {
 }
 
 // obeyRule moves a file to the partition that the rule of its new directory names. The file may have been
-// sent to another partition, or may have stayed because the client believed that it had other names. If the
+// sent to another partition, or may have stayed because the client assumed that it had other names. If the
 // move fails or takes longer than farPatience, or if the file is too large for one command, the file stays,
 // and a mover may move it later.
 func (r *renaming) obeyRule(ctx context.Context, sentTo uint16, result *meta.Result) {

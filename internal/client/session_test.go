@@ -18,7 +18,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// cutOff makes the replicas of partition 0 deaf until the client's lease is over.
+// cutOff makes the replicas of partition 0 ignore all calls until the client's lease has ended.
 func cutOff(n *clienttest.Network) {
 	all := n.Processes(0, west)
 	n.Fail(clienttest.Silent, all...)

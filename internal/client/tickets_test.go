@@ -31,7 +31,7 @@ func private(t *testing.T, n *clienttest.Network, c *client.Client, partition ui
 }
 
 // A bound client cannot use the number of an inode that it has only guessed, whatever the mode of the inode:
-// no operation tells anything about the inode, or changes it.
+// no operation returns information about the inode, or changes it.
 func TestGuessedInodeNumbers(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		admin, c, ctx := n.Client(t, west), bound(t, n, laptop(), west), t.Context()
@@ -120,8 +120,8 @@ func clientOf(t *testing.T, n *clienttest.Network, via client.Caller, change fun
 	return c
 }
 
-// A ticket is of one inode and of one client: no other inode or client can use it. A client can claim neither
-// by another name in an update nor by a renewal that it was told the number of an inode.
+// A ticket is valid for one inode and one client. An inode that is the child of a name in an update also
+// needs a ticket. A renewal returns no ticket for an inode that the client has only guessed.
 func TestTicketsOfOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		admin, ctx := n.Client(t, west), t.Context()
@@ -182,8 +182,8 @@ func rotate(n *clienttest.Network, keys ask.Keys) {
 	}
 }
 
-// A client goes on with open files over any number of changes of the keys, and with all other inodes over
-// one. After two changes a fresh look-up brings the tickets back.
+// A client can use open files after any number of changes of the keys, and all other inodes after one change.
+// After two changes a new lookup returns new tickets.
 func TestTicketsAcrossRotations(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		admin, c, ctx := n.Client(t, west), bound(t, n, laptop(), west), t.Context()

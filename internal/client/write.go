@@ -36,7 +36,7 @@ type Write struct {
 	// KillSetID removes the set-id bits, as a write by a user without CAP_FSETID does.
 	KillSetID bool
 	// OnDisk demands that the disks of a majority have the write when Write returns, and all updates of the
-	// partition before it. If the servers tell that they have, a Persist afterwards need not ask for that.
+	// partition before it. If the answer confirms this, a later Persist need not query the servers.
 	OnDisk bool
 }
 
@@ -51,8 +51,8 @@ func (w *Write) flags() (flags uint32) {
 	return flags
 }
 
-// noteOnDisk records the place of the order that the answer to a write with OnDisk tells. Servers of earlier
-// versions tell none, and the answer to a repeated command does not.
+// noteOnDisk records the place of the order that the answer to a write with OnDisk has. The answers of
+// servers of earlier versions, and the answers to repeated commands, have no such place.
 func (c *Writer) noteOnDisk(a *route.Answer) {
 	if len(a.Data) == 0 {
 		return
@@ -190,8 +190,9 @@ func (c *Writer) stage(ctx context.Context, at uint16, data *block.Draft) (*Stag
 	return &Staged{ids, meta.Block{ID: b.ID, Length: uint32(len(b.Data))}}, nil
 }
 
-// WriteParts is Write of consecutive parts, at most 64, which are ordered together. It first stores the parts
-// that are not staged, or that were staged for another partition or session. Afterwards no part is staged.
+// WriteParts is like Write, for consecutive parts, at most 64, which are ordered together. It first stores
+// the parts that are not staged, or that were staged for another partition or session. Afterwards no part is
+// staged.
 func (c *Writer) WriteParts(ctx context.Context, cred posix.Cred, w Write, parts []Part) (Written, error) {
 	ctx, cancel := c.router.Operation(ctx)
 	defer cancel()
@@ -279,7 +280,7 @@ func (c *Writer) stageParts(ctx context.Context, at uint16, parts []Part) (block
 	return blocks, parts[0].Staged.ids.First.Session(), nil
 }
 
-// blockCount is the number of blocks that hold data.
+// blockCount returns the number of blocks that hold data.
 func blockCount(data []byte) int { return (len(data) + meta.MaxBlock - 1) / meta.MaxBlock }
 
 // put stores data as blocks with ids from first on, which were never used before. So a failed write leaves

@@ -23,7 +23,7 @@ func TestAConfirmationOfAStranger(t *testing.T) {
 	require.NotContains(t, n.byID, x.id, "it is forgotten")
 }
 
-// An entry that cannot be executed is one of another version: the error says so.
+// An entry that cannot be executed comes from another version. The error contains this reason.
 func TestErrorsOfExecuteNameTheVersion(t *testing.T) {
 	base, _ := undecided(t)
 	x := base.list[1]

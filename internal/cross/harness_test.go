@@ -128,7 +128,7 @@ func (n *node) mknod(name string) posix.Ino {
 	return r.Attr.Ino
 }
 
-// rename is a call that moves a file between the roots of two partitions.
+// rename returns a call that moves a file between the roots of two partitions.
 func rename(seq uint64, from, to uint16, name string, ino posix.Ino) turn.Call {
 	c := meta.Command{
 		Op: meta.OpRename, Ino: posix.MakeIno(from, 1), Name: name, NewParent: posix.MakeIno(to, 1), NewName: name, Child: ino, Target: to,
@@ -154,8 +154,8 @@ func (n *node) submit(call turn.Call) multicast.Message {
 	return m
 }
 
-// undecided is partition 0 with one undecided command that it coordinates, one that partition 1 coordinates,
-// and one that it has committed; and the messages that brought it there.
+// undecided returns partition 0 with one undecided command that it coordinates, one that partition 1
+// coordinates, and one that it has committed; and the messages that brought it there.
 func undecided(t testing.TB) (n *node, seen [][]byte) {
 	n = newNode(t, 0)
 	other := newNode(t, 1)

@@ -8,7 +8,7 @@ import (
 )
 
 // objects are the names and inodes of earlier updates at the asked replica. A later update for one of them
-// waits if one of these rules says so:
+// waits if one of these rules applies:
 //
 //  1. The updates of one client for an object are proposed one after the other, the oldest first. If they
 //     were proposed together, all but one would be refused.

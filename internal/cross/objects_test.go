@@ -107,7 +107,7 @@ func TestAnOldUpdateDoesNotYield(t *testing.T) {
 	require.Equal(t, []uint64{1}, n.proposals())
 }
 
-// by gives a call to a client, with a session of its own.
+// by opens a session for a client, and returns call as a call of this client in the session.
 func (n *node) by(client string, session uint64, call turn.Call) turn.Call {
 	call.From = &ask.Client{Name: client, Authority: posix.Everybody()}
 	require.Equal(n.t, ask.Answered, n.sessions.Open(session, 0, call.From, 0))

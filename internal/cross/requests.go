@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// reachPatience is the time for which an update waits until a quorum of each party is in reach. Then its
-// client is told to try again.
+// reachPatience is the time for which an update waits until a quorum of each party is in reach. After this
+// time, its client gets the answer that it must try again.
 const reachPatience = 8 * time.Second
 
 // A command that was aborted is proposed again after a pause, which doubles.

@@ -56,7 +56,7 @@ func vote(t *testing.T, a, b *node, m multicast.Message) (outcome []byte) {
 	return b.own.proposed[len(b.own.proposed)-1].Payload
 }
 
-// abortedHalf is a coordinator that has executed an ABORT of the rename.
+// abortedHalf returns a coordinator that has executed an ABORT of the rename.
 func abortedHalf(t *testing.T, m multicast.Message) *node {
 	n := half(t, 0, &m)
 	n.deliver(m, 1)

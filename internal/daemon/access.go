@@ -110,19 +110,19 @@ func (a *Access) find(whole context.Context) error {
 }
 
 // take adopts the description of the cluster from a server if it is newer than the known one.
-func (a *Access) take(said *Description) error {
-	spec, err := topology.ParseSpec([]byte(said.Spec))
+func (a *Access) take(received *Description) error {
+	spec, err := topology.ParseSpec([]byte(received.Spec))
 	if err != nil {
-		return fmt.Errorf("server %s: description of the cluster: %w", said.Server, err)
+		return fmt.Errorf("server %s: description of the cluster: %w", received.Server, err)
 	}
-	spec.Version, spec.Revoked = said.Version, said.Revoked
+	spec.Version, spec.Revoked = received.Version, received.Revoked
 	d, err := describe(spec)
 	if err != nil {
-		return fmt.Errorf("server %s: description of the cluster: %w", said.Server, err)
+		return fmt.Errorf("server %s: description of the cluster: %w", received.Server, err)
 	}
 	newer, err := a.known.offer(d)
 	if err == nil {
-		a.delegates.Store(&said.Delegates)
+		a.delegates.Store(&received.Delegates)
 	}
 	if newer && a.network.Credentials != nil {
 		a.network.Credentials.SetRevoked(revocations(d))
@@ -232,12 +232,12 @@ type Follower interface {
 // Follow passes new descriptions of the cluster to a client until ctx ends. It compares versions with the one
 // that the client got last, because other users of a may have updated the description that a knows.
 func (a *Access) Follow(ctx context.Context, c Follower) {
-	told, every := uint64(0), time.Duration(0)
+	passed, every := uint64(0), time.Duration(0)
 	for {
-		if now := a.known.current.Load(); now.spec.Version > told {
+		if now := a.known.current.Load(); now.spec.Version > passed {
 			c.Update(now.cluster)
 			a.cfg.Logger.Debug("following the cluster", "version", now.spec.Version)
-			told = now.spec.Version
+			passed = now.spec.Version
 		}
 		if every = min(max(2*every, followFirst), followEvery); a.delegatesAll() {
 			every = followEvery
@@ -268,12 +268,12 @@ func (a *Access) refresh(ctx context.Context) {
 		}
 	}
 	rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
-	told := make(chan bool)
+	usable := make(chan bool)
 	for _, s := range some {
-		go func() { told <- a.refreshFrom(ctx, s) }()
+		go func() { usable <- a.refreshFrom(ctx, s) }()
 	}
 	for range some {
-		if <-told {
+		if <-usable {
 			cancel() // the others are waited for: they end with ctx
 		}
 	}
@@ -286,7 +286,7 @@ func (a *Access) refreshFrom(ctx context.Context, s topology.Server) bool {
 		return false
 	}
 	if err := a.take(&d); err != nil {
-		a.cfg.Logger.Warn("what a server says of the cluster is of no use", "server", s.Name, "error", err)
+		a.cfg.Logger.Warn("a server has sent an unusable description of the cluster", "server", s.Name, "error", err)
 		return false
 	}
 	return true

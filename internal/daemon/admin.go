@@ -15,7 +15,7 @@ func (s *Server) change(ctx context.Context, edit func(*topology.Spec, *topology
 	if err != nil {
 		return Changed{}, err
 	}
-	return Changed{Version: d.spec.Version}, s.hear(d)
+	return Changed{Version: d.spec.Version}, s.adoptNewer(d)
 }
 
 // join adds a new server to the description.

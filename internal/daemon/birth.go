@@ -11,51 +11,51 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// errForgot means that the registry has lost data: it was emptied, was restored from a backup, or is another
-// registry. It may lack marks of processes, and may assign numbers of processes twice. Therefore no new
-// process may start.
-var errForgot = errors.New("the registry has forgotten what it knew of the cluster: is it another etcd, empty, or restored from a backup? Put back the newest copy that a server has: docs/operations.md")
+// errRegistryLost means that the registry has lost data: it was emptied, was restored from a backup, or is
+// another registry. It may lack marks of processes, and may assign numbers of processes twice. Therefore no
+// new process may start.
+var errRegistryLost = errors.New("the registry has lost data of the cluster: is it another etcd, empty, or restored from a backup? Put back the newest copy that a server has: docs/operations.md")
 
-// remembers fails with errForgot if the description in the registry has a lower version than the one that
-// this process knows. version is 0 if the registry has none.
-func (s *Server) remembers(version uint64) error {
+// checkVersion fails with errRegistryLost if the description in the registry has a lower version than the one
+// that this process knows. version is the version of the description in the registry, 0 if there is none.
+func (s *Server) checkVersion(version uint64) error {
 	if now := s.known.current.Load(); now != nil && version < now.spec.Version {
-		return fmt.Errorf("%w It has version %d, and this server knows version %d, which is in %s", errForgot, version, now.spec.Version, filepath.Join(s.dir, specFile))
+		return fmt.Errorf("%w It has version %d, and this server knows version %d, which is in %s", errRegistryLost, version, now.spec.Version, filepath.Join(s.dir, specFile))
 	}
 	return nil
 }
 
-// bear creates the cluster, if the registry has no description, and returns its description. If another
-// server answers that belongs to a cluster, the registry has lost that cluster, and bear fails: a new
-// description would use process numbers of the lost cluster again.
-func (s *Server) bear(ctx context.Context) (document registry.Document, err error) {
-	if err := s.remembers(0); err != nil {
+// createCluster creates the cluster if the registry has no description, and returns its description. If
+// another server answers that belongs to a cluster, the registry has lost that cluster, and createCluster
+// fails: a new description would use process numbers of the lost cluster again.
+func (s *Server) createCluster(ctx context.Context) (document registry.Document, err error) {
+	if err := s.checkVersion(0); err != nil {
 		return document, err
 	}
-	if err := s.nobodyLives(ctx); err != nil {
+	if err := s.checkNoCluster(ctx); err != nil {
 		if document, loadErr := s.registry.Load(ctx); loadErr == nil {
 			return document, nil // another server was faster
 		}
 		return document, err
 	}
-	born := s.cfg.File.Spec
-	born.Version = 1
-	if born.Restored, err = readRestored(s.dir); err != nil {
+	spec := s.cfg.File.Spec
+	spec.Version = 1
+	if spec.Restored, err = readRestored(s.dir); err != nil {
 		return document, err
 	}
-	if born.Added, err = readRestoredPartitions(s.dir); err != nil {
+	if spec.Added, err = readRestoredPartitions(s.dir); err != nil {
 		return document, err
 	}
-	born.Created = time.Now().UTC().Round(0) // to the nanosecond: it distinguishes this cluster from all others
-	document, created, err := signature{s}.bootstrap(ctx, born)
+	spec.Created = time.Now().UTC().Round(0) // to the nanosecond: it distinguishes this cluster from all others
+	document, created, err := signature{s}.bootstrap(ctx, spec)
 	if created {
-		s.logger.Info("the cluster is born: its description is in the registry", "cluster", born.Name)
+		s.logger.Info("the cluster was created: its description is in the registry", "cluster", spec.Name)
 	}
 	return document, err
 }
 
-// nobodyLives fails if another server of the file answers: that server belongs to a cluster.
-func (s *Server) nobodyLives(ctx context.Context) error {
+// checkNoCluster fails if another server of the file answers: that server belongs to a cluster.
+func (s *Server) checkNoCluster(ctx context.Context) error {
 	var others []topology.Server
 	for name, address := range s.cfg.File.Addresses {
 		if name != s.cfg.Name {
@@ -68,7 +68,7 @@ func (s *Server) nobodyLives(ctx context.Context) error {
 	}
 	for _, a := range answers {
 		if a.Error == "" {
-			return fmt.Errorf("%w It has no description, and server %s knows version %d", errForgot, a.Server.Name, a.Status.Version)
+			return fmt.Errorf("%w It has no description, and server %s knows version %d", errRegistryLost, a.Server.Name, a.Status.Version)
 		}
 	}
 	return nil
@@ -84,14 +84,14 @@ func (m memory) Mark(ctx context.Context, name string) error { return m.registry
 func (m memory) Marked(ctx context.Context, name string) (bool, error) {
 	document, err := m.registry.Load(ctx)
 	if errors.Is(err, registry.ErrNotFound) {
-		err = errForgot
+		err = errRegistryLost
 	}
 	if err != nil {
 		return false, err
 	}
 	d, err := m.read(document)
 	if err == nil {
-		err = m.remembers(d.spec.Version)
+		err = m.checkVersion(d.spec.Version)
 	}
 	if err != nil {
 		return false, err

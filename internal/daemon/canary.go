@@ -28,7 +28,7 @@ const (
 	canaryAgain = time.Second
 )
 
-// canaryEvery is the time between two canaries of a server to a partition: it grows with the number of
+// canaryEvery returns the time between two canaries of a server to a partition: it grows with the number of
 // servers, so that the canaries of all servers stay a small load.
 func canaryEvery(servers int) time.Duration {
 	return max(canaryLeast, time.Duration(servers)*canaryShare)

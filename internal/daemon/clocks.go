@@ -19,16 +19,16 @@ type Clock struct {
 }
 
 // readClock computes the clock of a server that was read at an unknown moment of a call.
-func readClock(asked, answered, said time.Time) Clock {
-	if said.IsZero() {
+func readClock(asked, answered, read time.Time) Clock {
+	if read.IsZero() {
 		return Clock{}
 	}
 	half := answered.Sub(asked) / 2 // by the monotonic clock
-	return Clock{Known: true, Ahead: said.Sub(asked.Add(half).Round(0)), Within: half}
+	return Clock{Known: true, Ahead: read.Sub(asked.Add(half).Round(0)), Within: half}
 }
 
-// clocksDiffer names the servers whose clocks certainly differ from the median of all clocks by more than
-// maxClockDifference; empty: there are none.
+// clocksDiffer returns the names of the servers whose clocks certainly differ from the median of all clocks
+// by more than maxClockDifference.
 func clocksDiffer(answers []Answer) (odd []string) {
 	var known []Answer
 	for _, a := range answers {

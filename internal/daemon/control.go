@@ -199,9 +199,9 @@ func (s *Server) answer(ctx context.Context, q *Request) (any, error) {
 		if q.Op == Status {
 			return s.Status(ctx), nil
 		}
-		return tellDigests(ctx, s.server), nil
+		return ownDigests(ctx, s.server), nil
 	case TellNumbers:
-		return s.rollbacks.hear(ctx, q.Numbers)
+		return s.rollbacks.exchange(ctx, q.Numbers)
 	}
 	if !mayAdmin(ctx) {
 		return nil, fmt.Errorf("%q needs the certificate of an admin: 'globalfs certs admin NAME' makes one", q.Op)

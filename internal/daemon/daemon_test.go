@@ -54,12 +54,12 @@ func TestRefusals(t *testing.T) {
 		change func(*File)
 		want   string
 	}{
-		"another shape":        {"westb", func(f *File) { f.Copies, f.DataDir = 3, t.TempDir() }, "differ in what cannot be changed"},
-		"no such server":       {"westz", func(*File) {}, "has no server of this name, only [westa westb westc]"},
-		"the same directory":   {"westb", func(*File) {}, "is in use by another globalfs server"},
-		"the same name":        {"westb", func(f *File) { f.DataDir = t.TempDir() }, "it runs already"},
-		"no certificates":      {"westb", func(f *File) { f.Certificates, f.DataDir = t.TempDir(), t.TempDir() }, ""},
-		"the registry is away": {"westd", func(f *File) { f.Registry.Endpoints, f.DataDir = []string{"http://127.0.0.1:1"}, t.TempDir() }, "context deadline exceeded"},
+		"another shape":               {"westb", func(f *File) { f.Copies, f.DataDir = 3, t.TempDir() }, "differ in what cannot be changed"},
+		"no such server":              {"westz", func(*File) {}, "has no server of this name, only [westa westb westc]"},
+		"the same directory":          {"westb", func(*File) {}, "is in use by another globalfs server"},
+		"the same name":               {"westb", func(f *File) { f.DataDir = t.TempDir() }, "it runs already"},
+		"no certificates":             {"westb", func(f *File) { f.Certificates, f.DataDir = t.TempDir(), t.TempDir() }, ""},
+		"the registry is unavailable": {"westd", func(f *File) { f.Registry.Endpoints, f.DataDir = []string{"http://127.0.0.1:1"}, t.TempDir() }, "context deadline exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := w.file

@@ -49,8 +49,9 @@ func (w *world) startOlder(name string) {
 	w.running[name] = p
 }
 
-// A server of the partition has not said that it knows delegations: a mount holds nothing, and works. When
-// all have said so it holds directories, also while a server is away, and no new ones after a downgrade.
+// While one server of the partition has not announced that it supports held directories, a mount works
+// without them. When all servers have announced it, the mount holds directories, also while a server is down.
+// After a downgrade of a server the mount gets no further directories.
 func TestDelegationsWithMixedVersions(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.startOlder("westc")
@@ -92,7 +93,7 @@ func TestDelegationsWithMixedVersions(t *testing.T) {
 	require.False(t, work())
 }
 
-// presences answers with what a test says.
+// presences returns the live servers that a test has set.
 type presences struct {
 	registry.Presences
 	all   []registry.Presence

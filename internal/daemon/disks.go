@@ -55,7 +55,7 @@ func checkOwner(dir, name string, d *description) (instance string, err error) {
 	}
 	is, instance, err := readOwner(path, wanted, text)
 	if err == nil && is != wanted {
-		err = fmt.Errorf("data directory %s is of %q, not of %q (cluster, birth, server): give another --data-dir, or remove that one", dir, is, wanted)
+		err = fmt.Errorf("data directory %s is of %q, not of %q (cluster, time of its creation, server): give another --data-dir, or remove that one", dir, is, wanted)
 	}
 	return instance, err
 }
@@ -64,7 +64,7 @@ func checkOwner(dir, name string, d *description) (instance string, err error) {
 func readOwner(path, wanted string, text []byte) (is, instance string, err error) {
 	is, instance, ok := strings.Cut(strings.TrimSuffix(string(text), "\n"), "\n")
 	if !ok || instance == "" {
-		return "", "", fmt.Errorf("%s is damaged: it should say %q and, in a second line, any name of its own", path, wanted)
+		return "", "", fmt.Errorf("%s is damaged: it must contain %q and, in a second line, any name that no other directory has", path, wanted)
 	}
 	return is, instance, nil
 }

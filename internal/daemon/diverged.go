@@ -158,10 +158,10 @@ func (c *comparison) once(ctx context.Context, via caller) {
 	s := c.server
 	plan := s.known.current.Load().cluster
 	servers := neighbours(plan, s.cfg.Name)
-	told := map[uint32][]DigestStatus{}
-	for _, d := range append(askDigests(ctx, via, servers), tellDigests(ctx, s.server)) {
+	digests := map[uint32][]DigestStatus{}
+	for _, d := range append(askDigests(ctx, via, servers), ownDigests(ctx, s.server)) {
 		for _, r := range d.Replicas {
-			told[r.Process] = r.Digests
+			digests[r.Process] = r.Digests
 		}
 	}
 	for i := range plan.Partitions {
@@ -171,7 +171,7 @@ func (c *comparison) once(ctx context.Context, via caller) {
 			c.forget(p.ID)
 			continue
 		}
-		d, _ := compareDigests(p, func(r topology.Replica) []DigestStatus { return told[uint32(r.Process)] })
+		d, _ := compareDigests(p, func(r topology.Replica) []DigestStatus { return digests[uint32(r.Process)] })
 		if c.isOdd(p, p.Replicas[here], d) && d.agreed {
 			c.giveUp(ctx, plan, p, p.Replicas[here], d)
 		}
@@ -186,7 +186,7 @@ func (c *comparison) giveUp(ctx context.Context, plan *topology.Cluster, p *topo
 	s := c.server
 	switch {
 	case s.apart.Load() != nil:
-		err = errors.New("the registry is away")
+		err = errors.New("the registry is unavailable")
 	case time.Since(s.mending.get(p.ID).last) < mendAgain:
 		err = fmt.Errorf("it was replaced less than %v ago, too: report this", mendAgain)
 	default:
@@ -235,9 +235,9 @@ func askDigests(ctx context.Context, via caller, servers []topology.Server) []Di
 	var asking sync.WaitGroup
 	for i, server := range servers {
 		asking.Go(func() {
-			var said DigestsStatus
-			if ask(ctx, via, server.Address, &Request{Op: Digests}, &said) == nil {
-				all[i] = said
+			var reply DigestsStatus
+			if ask(ctx, via, server.Address, &Request{Op: Digests}, &reply) == nil {
+				all[i] = reply
 			}
 		})
 	}
@@ -245,8 +245,8 @@ func askDigests(ctx context.Context, via caller, servers []topology.Server) []Di
 	return all
 }
 
-// tellDigests returns the digests of a server's replicas.
-func tellDigests(ctx context.Context, of *server.Server) (all DigestsStatus) {
+// ownDigests returns the digests of a server's replicas.
+func ownDigests(ctx context.Context, of *server.Server) (all DigestsStatus) {
 	ctx, cancel := context.WithTimeout(ctx, statusPatience)
 	defer cancel()
 	for _, r := range of.Digests(ctx) {

@@ -22,7 +22,7 @@
 //	D2  Only one process at a time runs a server's name. The lock on its directory and its lease in the
 //	    registry ensure this.
 //	D3  A data directory belongs to one cluster and one server: others refuse it.
-//	D4  A member of the region learns of a storage server before that starts (block, M3).
+//	D4  A member of the region learns of a new storage server before the new server starts (block, M3).
 //	D5  A process adopts a description only if its version is higher than that of the known one.
 //	D6  A replica is replaced only while the others that take part are a majority. Replacements are made one
 //	    after the other, so that a partition never loses its state (majority.go). The files of a replaced

@@ -151,7 +151,7 @@ func TestRegistryThatForgot(t *testing.T) {
 	fresh := w.file
 	fresh.DataDir = t.TempDir()
 	_, err := w.tryStart(t.Context(), "westc", fresh)
-	require.ErrorIs(t, err, errForgot)
+	require.ErrorIs(t, err, errRegistryLost)
 	files.check(t, w.client(w.operator()), root)
 	require.ErrorContains(t, a.Ask(t.Context(), "", &Request{Op: Join, Region: "west", Address: registrytest.FreeAddress(t)}, &Changed{}), "found")
 	r, err := openRegistry(&w.file, quiet())
@@ -166,7 +166,7 @@ func TestRegistryThatForgot(t *testing.T) {
 	d := *s.known.current.Load()
 	d.spec.Version = 1 << 40
 	s.known.current.Store(&d)
-	require.ErrorContains(t, a.Ask(t.Context(), "westa", &Request{Op: Join, Region: "west", Address: registrytest.FreeAddress(t)}, &Changed{}), errForgot.Error())
+	require.ErrorContains(t, a.Ask(t.Context(), "westa", &Request{Op: Join, Region: "west", Address: registrytest.FreeAddress(t)}, &Changed{}), errRegistryLost.Error())
 }
 
 // copyYAML returns the description with another version.
@@ -195,16 +195,16 @@ func TestFollowTellsWhatOthersLearnt(t *testing.T) {
 		require.NoError(t, a.client.Close()) // so that no server is asked
 		require.NoError(t, a.take(&Description{Spec: string(spec.YAML()), Version: 1}))
 		ctx, stop := context.WithCancel(t.Context())
-		told := make(updates, 10)
-		go a.Follow(ctx, told)
-		<-told
+		received := make(updates, 10)
+		go a.Follow(ctx, received)
+		<-received
 		plan, err := spec.Plan()
 		require.NoError(t, err)
 		spec.Replace(plan, plan.Partitions[0].Replicas[0].Process, "")
 		require.NoError(t, a.take(&Description{Spec: string(spec.YAML()), Version: 2}))
 		time.Sleep(3 * followEvery)
-		require.Len(t, told, 1)
-		require.Len(t, (<-told).Replaced, 1)
+		require.Len(t, received, 1)
+		require.Len(t, (<-received).Replaced, 1)
 		stop()
 	})
 }

@@ -36,8 +36,8 @@ func TestOldClusterIsFencedWithoutEtcd(t *testing.T) {
 	require.ErrorIs(t, err, errOldCluster)
 }
 
-// Of two servers of different clusters that hear of each other, only the one of the older cluster learns that
-// it must end.
+// If servers of two clusters with the same name exchange messages, only the server of the older cluster
+// learns that it must end.
 func TestTheOlderClusterEnds(t *testing.T) {
 	spec := topology.DefaultSpec()
 	plan, err := spec.Plan()
@@ -73,7 +73,7 @@ func (a answering) CallAddress(ctx context.Context, _ string, request []byte) ([
 	if err := json.Unmarshal(request, &q); err != nil {
 		return nil, err
 	}
-	known, err := a.hear(ctx, q.Numbers)
+	known, err := a.exchange(ctx, q.Numbers)
 	if err != nil {
 		return nil, err
 	}

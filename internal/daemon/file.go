@@ -40,7 +40,7 @@ type ClientsFile struct {
 	// shows only its id, as clients of versions before rights do.
 	BlockRights string `yaml:"block_rights"`
 	// InodeTickets is required or optional. With optional, replicas accept the number of an inode without a
-	// proof that the client was told the number, as clients of versions before tickets show it.
+	// proof that the client has received it from a replica: clients of versions before tickets have none.
 	InodeTickets string `yaml:"inode_tickets"`
 	// UpdatesPerSecond and CallsPerSecond limit the updates, and the requests of all kinds, of each client at
 	// the replicas of a server per second. Further requests wait. 0: no limit.

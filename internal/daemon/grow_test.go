@@ -24,7 +24,7 @@ func TestGrowthWaits(t *testing.T) {
 	}
 }
 
-// TestGrowthIsShown: a partition that is being added is in the status, with what it waits for.
+// TestGrowthIsShown: the status shows a partition that is being added, with the condition for which it waits.
 func TestGrowthIsShown(t *testing.T) {
 	spec := topology.DefaultSpec()
 	plan, err := spec.Plan()

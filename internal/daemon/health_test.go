@@ -163,7 +163,7 @@ func TestJudge(t *testing.T) {
 			},
 			problems: []string{"INFO REPAIR_PENDING: the blocks of a could not all be checked"},
 		},
-		"the registry is away": {
+		"the registry is unavailable": {
 			change: func(a []Answer) {
 				for i := range a {
 					a[i].Status.Registry = "etcd: timeout"

@@ -101,8 +101,8 @@ func (j *judge) add(p Problem, format string, args ...any) {
 	j.health.Problems = append(j.health.Problems, p)
 }
 
-// group records a problem of subject, and perhaps of others: format names all of them with %s. Problems of
-// the same code, level and format become one.
+// group records a problem of subject. Problems of the same code, level and format become one problem: %s in
+// format stands for the names of all their subjects.
 func (j *judge) group(p Problem, subject, format string) {
 	if p.Level == "" {
 		p.Level = levelOf(p.Code)
@@ -140,7 +140,7 @@ func (j *judge) young(server string) bool {
 	return s != nil && s.State != stateDown && s.UpFor < int64(youngFor.Seconds())
 }
 
-// levelOn returns the level of a problem on a server that ends by itself after a start.
+// levelOn returns the level of a problem that ends by itself some time after the start of its server.
 func (j *judge) levelOn(server string) Level {
 	if j.young(server) {
 		return LevelInfo

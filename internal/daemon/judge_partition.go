@@ -24,12 +24,12 @@ func (j *judge) partition(p *topology.Partition) {
 		one := ReplicaHealth{Server: r.Server, Up: up}
 		if up {
 			j.behind(p, r.Server, &status, reached)
-			one.State = j.isAmnesiac(p, r)
+			one.State = j.stateOfAmnesiac(p, r)
 			one.Lag, one.Undecided, one.AgeMS = h.Applied-status.Applied, status.Undecided, status.AgeMS
 			one.Memory = status.Memory
 		} else {
 			missing = append(missing, r.Server)
-			one.State = j.isStopped(p, r)
+			one.State = j.stateOfStopped(p, r)
 		}
 		if status.Leads {
 			h.Leader, h.Data, h.Spread = r.Server, status.Data, status.Spread
@@ -125,9 +125,9 @@ func (j *judge) behind(p *topology.Partition, server string, status *ReplicaStat
 	}
 }
 
-// isStopped returns the state of a replica that does not run, and records the problem. Empty: its server does
-// not report it.
-func (j *judge) isStopped(p *topology.Partition, r topology.Replica) string {
+// stateOfStopped returns the state of a replica that does not run, and records the problem. Empty: its server
+// does not report it.
+func (j *judge) stateOfStopped(p *topology.Partition, r topology.Replica) string {
 	s, known := j.stopped[uint32(r.Process)]
 	switch {
 	case !known:
@@ -142,9 +142,9 @@ func (j *judge) isStopped(p *topology.Partition, r topology.Replica) string {
 	return s.State
 }
 
-// isAmnesiac returns the state of a replica that runs without a vote, and records the problem. Empty: the
-// replica has a vote.
-func (j *judge) isAmnesiac(p *topology.Partition, r topology.Replica) string {
+// stateOfAmnesiac returns the state of a replica that runs without a vote, and records the problem. Empty:
+// the replica has a vote.
+func (j *judge) stateOfAmnesiac(p *topology.Partition, r topology.Replica) string {
 	s := j.stopped[uint32(r.Process)]
 	if s.State != string(server.StateAmnesiac) {
 		return ""

@@ -34,21 +34,21 @@ func (s *Server) learn(ctx context.Context) (*description, error) {
 			return nil, err
 		}
 	}
-	for said := false; ; said = true {
+	for logged := false; ; logged = true {
 		d, err := s.ask(ctx)
 		switch {
 		case err == nil:
 			return d, s.take(d)
-		case last != nil && (errors.Is(err, errForgot) || errors.Is(err, identity.ErrSignature)):
-			s.logger.Error("the registry has forgotten the cluster, or was changed: starting with what was known of it", "version", last.spec.Version, "error", err)
+		case last != nil && (errors.Is(err, errRegistryLost) || errors.Is(err, identity.ErrSignature)):
+			s.logger.Error("the registry has lost the cluster, or was changed: the server starts with its copy of the description", "version", last.spec.Version, "error", err)
 			return last, nil
 		case !errors.Is(err, registry.ErrUnavailable) || ctx.Err() != nil:
 			return nil, err
 		case last != nil:
-			s.logger.Warn("the registry is away: starting with what was known of the cluster", "version", last.spec.Version, "error", err)
+			s.logger.Warn("the registry is unavailable: the server starts with its copy of the description", "version", last.spec.Version, "error", err)
 			return last, nil
-		case !said:
-			s.logger.Warn("the registry is away, and this server is new: waiting for it", "error", err)
+		case !logged:
+			s.logger.Warn("the registry is unavailable, and this server has no copy of the description: it waits for the registry", "error", err)
 		}
 		if err := pause.For(ctx, patience); err != nil {
 			return nil, err
@@ -61,14 +61,14 @@ func (s *Server) learn(ctx context.Context) (*description, error) {
 func (s *Server) ask(ctx context.Context) (*description, error) {
 	document, err := s.registry.Load(ctx)
 	if errors.Is(err, registry.ErrNotFound) {
-		document, err = s.bear(ctx)
+		document, err = s.createCluster(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
 	d, err := s.read(document)
 	if err == nil {
-		err = s.remembers(d.spec.Version)
+		err = s.checkVersion(d.spec.Version)
 	}
 	if err == nil {
 		err = signature{s}.signAgain(ctx, document, d)
@@ -129,7 +129,7 @@ func (s *Server) settle(ctx context.Context) (*description, error) {
 		case !errors.Is(err, registry.ErrUnavailable) && !errors.Is(err, errNoMajority) || ctx.Err() != nil:
 			return d, err
 		case reason == nil:
-			s.logger.Warn("a replica cannot be new on this server yet: trying on", "error", err)
+			s.logger.Warn("a new replica cannot start on this server yet: trying again", "error", err)
 		}
 		reason = err
 		if ended := pause.For(ctx, patience); ended != nil {
@@ -186,13 +186,13 @@ func (s *Server) introduce(ctx context.Context) error {
 	endpoint := s.endpoint(self.Storage)
 	defer func() { _ = endpoint.Close() }() // nothing uses it
 	admin := region.NewAdmin(endpoint, patience)
-	for said := false; ; said = true {
+	for logged := false; ; logged = true {
 		err := sendMembers(ctx, admin, d, self)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if !said {
-			s.logger.Warn("no other storage server of the region can be told of this new one: trying on", "error", err)
+		if !logged {
+			s.logger.Warn("no other storage server of the region can be informed of this new one: trying again", "error", err)
 		}
 		if err := pause.For(ctx, patience); err != nil {
 			return err
@@ -224,10 +224,10 @@ func (s *Server) watch(ctx context.Context, stop context.CancelCauseFunc) {
 			err = s.mustHave(d)
 		}
 		if err != nil {
-			s.logger.Error("the registry has a description of the cluster that is of no use: going on with the last one", "error", err)
+			s.logger.Error("the description of the cluster in the registry is unusable: continuing with the last usable one", "error", err)
 			return
 		}
-		if err := s.hear(d); err != nil {
+		if err := s.adoptNewer(d); err != nil {
 			stop(err)
 		}
 	})
@@ -262,8 +262,8 @@ func (s *Server) probe(ctx context.Context) {
 	}
 }
 
-// hear adopts a description, and triggers its application if it is newer.
-func (s *Server) hear(d *description) error {
+// adoptNewer adopts a description, and triggers its application if it is newer.
+func (s *Server) adoptNewer(d *description) error {
 	newer, err := s.adopt(d)
 	if err != nil || !newer {
 		return err
@@ -284,7 +284,7 @@ func (s *Server) follow(ctx context.Context) {
 		case <-s.unapplied:
 		}
 		for err := s.apply(ctx); err != nil && ctx.Err() == nil; err = s.apply(ctx) {
-			s.logger.Warn("a change of the cluster cannot be followed yet: trying on", "error", err)
+			s.logger.Warn("a change of the cluster cannot be followed yet: trying again", "error", err)
 			if pause.For(ctx, patience) != nil {
 				return
 			}
@@ -325,7 +325,7 @@ func (s *Server) retire(ctx context.Context) {
 			return nil
 		})
 		if err == nil {
-			err = s.hear(d)
+			err = s.adoptNewer(d)
 		}
 		if err != nil {
 			s.logger.Warn("this server has no blocks any more, but cannot be taken out of its region's ring: it is tried again", "error", err)
@@ -347,7 +347,7 @@ func (s *Server) tidy(ctx context.Context) {
 				continue
 			}
 			if err := clearAside(s.dir, r.Partition); err != nil {
-				s.logger.Warn("what a replaced replica has left cannot be deleted: it is tried again", "partition", r.Partition, "error", err)
+				s.logger.Warn("the files of a replaced replica cannot be deleted: trying again", "partition", r.Partition, "error", err)
 			}
 		}
 		cancel()

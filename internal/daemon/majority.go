@@ -22,7 +22,7 @@ var errNoMajority = errors.New("without it a partition would have no majority")
 // mayGo fails if a partition would have no majority without the replicas in gone, which are to be replaced. A
 // new replica takes part only after a majority of the old ones has agreed to the replacement and one of them
 // has sent its state. Until then no other replica of the partition may be replaced. part returns the
-// processes that take part: takingPart or isSeated.
+// processes that take part; it is takingPart or isSeated.
 func (s *Server) mayGo(ctx context.Context, plan *topology.Cluster, gone []topology.Replica, part func([]Answer) map[uint32]bool) error {
 	if len(gone) == 0 {
 		return nil

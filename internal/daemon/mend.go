@@ -22,7 +22,7 @@ const mendAgain = 10 * time.Minute
 // mending is the state of mend for one partition.
 type mending struct {
 	last    time.Time           // when a damaged replica of the partition was replaced here; zero: never
-	process multicast.ProcessID // the last replaced one; its damage may be reported for a while
+	process multicast.ProcessID // the last replaced process; its damage may still be reported for a while
 	waits   string              // reason why the replica cannot be replaced now
 }
 
@@ -73,7 +73,7 @@ func (s *Server) mend(ctx context.Context) {
 				continue
 			}
 			if known.waits == "" {
-				s.logger.Error("a damaged replica cannot be replaced yet: trying on",
+				s.logger.Error("a damaged replica cannot be replaced yet: trying again",
 					"partition", d.Partition, "process", d.Process, "dir", filepath.Join(s.dir, topology.PartitionDir(d.Partition)), "error", err)
 			}
 			s.mending.set(d.Partition, mending{last: known.last, process: known.process, waits: err.Error()})
@@ -99,9 +99,9 @@ func (s *Server) replaceDamaged(ctx context.Context, damaged server.Damage) erro
 	if err != nil {
 		return err
 	}
-	s.logger.Warn("a damaged replica is replaced: another process takes its place here and takes over the state of the others; its files stay aside",
+	s.logger.Warn("a damaged replica is replaced: another process takes its place here and takes over the state of the others; the damaged files are kept",
 		"partition", damaged.Partition, "process", damaged.Process)
-	return s.hear(d)
+	return s.adoptNewer(d)
 }
 
 // errReplaced means that a replica was replaced already.
@@ -110,11 +110,11 @@ var errReplaced = errors.New("the replica was replaced already")
 // damages returns the status of the damaged replicas on this server.
 func (s *Server) damages() (all []DamagedStatus) {
 	for _, d := range s.server.Damaged() {
-		told := DamagedStatus{Partition: d.Partition, Process: uint32(d.Process), Reason: d.Reason}
+		status := DamagedStatus{Partition: d.Partition, Process: uint32(d.Process), Reason: d.Reason}
 		if waits := s.mending.get(d.Partition).waits; waits != "" {
-			told.Waits = "; it is not replaced yet: " + waits
+			status.Waits = "; it is not replaced yet: " + waits
 		}
-		all = append(all, told)
+		all = append(all, status)
 	}
 	return all
 }

@@ -24,7 +24,7 @@ func logMended(of string, d *description, logger *slog.Logger) {
 		}
 		for _, e := range entries {
 			if name, is := strings.CutSuffix(e.Name(), durable.DamagedSuffix); is && !e.IsDir() {
-				logger.Warn("a file was damaged, and has the content of its copy again: is the disk or the memory of this host bad? Remove the damaged one once you have looked at it",
+				logger.Warn("a damaged file was restored from its copy: check the disk and the memory of this host, and then remove the damaged file",
 					"file", filepath.Join(dir, name), "damaged", filepath.Join(dir, e.Name()))
 			}
 		}

@@ -24,15 +24,15 @@ type Numbers struct {
 	Instance    string                  `json:"instance"`       // identifies the data directory
 	Incarnation uint64                  `json:"incarnation"`    // number of the last start; 0: the message only asks
 	Logs        map[uint32]wal.Position `json:"logs,omitempty"` // durable position of the log of each process
-	// Cluster is the time of birth of the sender's cluster; nil: the sender has an older version.
+	// Cluster is the time at which the sender's cluster was created; nil: the sender has an older version.
 	Cluster *time.Time `json:"cluster,omitempty"`
 }
 
 // Bounds of numbers. Higher numbers are an error of their source, and are ignored.
 const (
 	maxIncarnation = 1 << 31
-	maxStarts      = 1 << 20 // maximum number of starts by which a server may be behind
-	maxCheckpoints = 1 << 40 // maximum number of checkpoints by which a log may be behind
+	maxStarts      = 1 << 20 // maximum number of starts of which a data directory may have no record
+	maxCheckpoints = 1 << 40 // maximum number of checkpoints that a log may lack
 	maxInstance    = 128
 )
 
@@ -96,26 +96,26 @@ func (p *peers) load(dir string) error {
 	return nil
 }
 
-// hear returns the known numbers of a server, and merges the new ones. It drops numbers of processes that are
-// not replicas of the server.
-func (p *peers) hear(said *Numbers, replicas []topology.Replica) Numbers {
+// exchange returns the known numbers of a server, and merges the new ones. It drops numbers of processes that
+// are not replicas of the server.
+func (p *peers) exchange(sent *Numbers, replicas []topology.Replica) Numbers {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	was := p.numbers[said.Server]
-	if said.Incarnation > 0 {
+	was := p.numbers[sent.Server]
+	if sent.Incarnation > 0 {
 		now := was
-		now.merge(said)
+		now.merge(sent)
 		maps.DeleteFunc(now.Logs, func(process uint32, _ wal.Position) bool {
 			return !slices.ContainsFunc(replicas, func(r topology.Replica) bool { return uint32(r.Process) == process })
 		})
 		if p.numbers == nil {
 			p.numbers = map[string]Numbers{}
 		}
-		p.numbers[said.Server] = now
+		p.numbers[sent.Server] = now
 		p.changed = p.changed || now.Incarnation != was.Incarnation || now.Instance != was.Instance || !maps.Equal(now.Logs, was.Logs)
 	}
-	if was.Instance != said.Instance {
-		return Numbers{Server: said.Server, Instance: said.Instance}
+	if was.Instance != sent.Instance {
+		return Numbers{Server: sent.Server, Instance: sent.Instance}
 	}
 	return was
 }

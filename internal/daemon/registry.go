@@ -96,7 +96,7 @@ func (s *Server) edit(ctx context.Context, change func(*topology.Spec, *topology
 		}
 		was, err := s.read(document)
 		if err == nil {
-			err = s.remembers(was.spec.Version)
+			err = s.checkVersion(was.spec.Version)
 		}
 		if err == nil {
 			err = s.mustHave(was)

@@ -80,7 +80,7 @@ func TestABlockIsReadByRight(t *testing.T) {
 			awaitContent(t, reader, walk(t, reader, p.Root(), "shared", name), content)
 		}
 		require.NoError(t, getBy(t, w.client(w.operator()), p, e.Block, posix.BlockRight{}), "an operator needs none")
-		require.NoError(t, getBy(t, w.client(w.access(identity.Client, "laptop")), p, e.Block, posix.BlockRight{}), "nor who speaks for user 0")
+		require.NoError(t, getBy(t, w.client(w.access(identity.Client, "laptop")), p, e.Block, posix.BlockRight{}), "nor who acts for user 0")
 	}
 	t.Run("after a rotation of the keys", func(t *testing.T) {
 		p := &plan.Partitions[1]

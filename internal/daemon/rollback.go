@@ -45,30 +45,31 @@ func (s *Server) newRollbacks() *rollbacks {
 		r.credentials = s.credentials
 	}
 	if err := r.peers.load(s.dir); err != nil {
-		s.logger.Warn("what other servers have told of their numbers cannot be read: it begins anew", "file", filepath.Join(s.dir, numbersFile), "error", err)
+		s.logger.Warn("the file with the numbers of other servers cannot be read: the numbers are collected again", "file", filepath.Join(s.dir, numbersFile), "error", err)
 	}
 	return r
 }
 
-// hear answers a server that sends its numbers.
-func (r *rollbacks) hear(ctx context.Context, said *Numbers) (Numbers, error) {
-	if said == nil {
+// exchange stores the numbers that a server has sent, and returns the numbers of this server that were known
+// before.
+func (r *rollbacks) exchange(ctx context.Context, sent *Numbers) (Numbers, error) {
+	if sent == nil {
 		return Numbers{}, errors.New("numbers: none were given")
 	}
-	if err := said.validate(); err != nil {
+	if err := sent.validate(); err != nil {
 		return Numbers{}, err
 	}
-	if who := asking(ctx); !who.Server || who.Name != "" && who.Name != said.Server {
-		return Numbers{}, fmt.Errorf("only server %s itself tells its numbers", said.Server)
+	if who := asking(ctx); !who.Server || who.Name != "" && who.Name != sent.Server {
+		return Numbers{}, fmt.Errorf("only server %s itself may send its numbers", sent.Server)
 	}
 	plan := r.plan()
-	if said.Cluster != nil && !said.Cluster.Equal(plan.Created) { // one of both learns from the answer that it is the old one
-		return Numbers{Server: said.Server, Instance: said.Instance, Cluster: &plan.Created}, nil
+	if sent.Cluster != nil && !sent.Cluster.Equal(plan.Created) { // one of both learns from the answer that it is the old one
+		return Numbers{Server: sent.Server, Instance: sent.Instance, Cluster: &plan.Created}, nil
 	}
-	if plan.Server(said.Server) == nil {
-		return Numbers{}, fmt.Errorf("the cluster has no server %q", said.Server)
+	if plan.Server(sent.Server) == nil {
+		return Numbers{}, fmt.Errorf("the cluster has no server %q", sent.Server)
 	}
-	known := r.peers.hear(said, plan.ReplicasOn(said.Server))
+	known := r.peers.exchange(sent, plan.ReplicasOn(sent.Server))
 	known.Cluster = &plan.Created
 	return known, nil
 }
@@ -108,8 +109,8 @@ var errOldCluster = errors.New("this data directory belongs to a cluster that an
 func (r *rollbacks) askServers(ctx context.Context, via caller, n *Numbers, servers []topology.Server) (all []knownNumbers, err error) {
 	ctx, cancel := context.WithTimeout(ctx, numbersPatience)
 	defer cancel()
-	born := r.plan().Created
-	n.Cluster = &born
+	created := r.plan().Created
+	n.Cluster = &created
 	var mu sync.Mutex
 	var asking sync.WaitGroup
 	for _, other := range servers {
@@ -123,9 +124,9 @@ func (r *rollbacks) askServers(ctx context.Context, via caller, n *Numbers, serv
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if known.Cluster != nil && !known.Cluster.Equal(born) {
-				if known.Cluster.After(born) {
-					err = fmt.Errorf("%s: %w: server %s is of a cluster that was born at %s, and this one at %s", r.dir, errOldCluster, other.Name, known.Cluster, born)
+			if known.Cluster != nil && !known.Cluster.Equal(created) {
+				if known.Cluster.After(created) {
+					err = fmt.Errorf("%s: %w: server %s is of a cluster that was created at %s, and this one at %s", r.dir, errOldCluster, other.Name, known.Cluster, created)
 				}
 				return
 			}
@@ -146,7 +147,7 @@ func (r *rollbacks) askRegistry(ctx context.Context) []knownNumbers {
 	}
 	known := knownNumbers{place: "the registry", remedy: "the key numbers/" + r.name + " of the cluster in etcd"}
 	if known.Numbers, err = r.readNote(text); err != nil {
-		r.logger.Warn("the registry's numbers of this server are not believed, and are replaced", "error", err)
+		r.logger.Warn("the registry's numbers of this server are rejected, and are replaced", "error", err)
 		return nil
 	}
 	return []knownNumbers{known}
@@ -161,7 +162,7 @@ func (r *rollbacks) remember(ctx context.Context) error {
 	}
 	via := r.dial()
 	known, err := r.askServers(ctx, via, &Numbers{Server: r.name, Instance: r.instance}, r.plan().Servers)
-	r.hangUp(via)
+	r.closeClient(via)
 	if err != nil {
 		return err
 	}
@@ -172,7 +173,7 @@ func (r *rollbacks) remember(ctx context.Context) error {
 			continue
 		}
 		if err := k.validate(); err != nil || k.Incarnation > last+maxStarts {
-			r.logger.Error("numbers of this server are not believed: delete them there", "from", k.place, "delete", k.remedy, "incarnation", k.Incarnation, "here", last)
+			r.logger.Error("numbers of this server are rejected: delete them there", "from", k.place, "delete", k.remedy, "incarnation", k.Incarnation, "here", last)
 			continue
 		}
 		r.before = append(r.before, k)
@@ -196,7 +197,7 @@ func (r *rollbacks) wasFurther(process multicast.ProcessID, at wal.Position) str
 		switch {
 		case !has || then.Compare(at) <= 0:
 		case then.Segment > at.Segment+maxCheckpoints:
-			r.logger.Error("numbers of a replica are not believed: delete them there", "process", process, "from", k.place, "delete", k.remedy, "position", then, "here", at)
+			r.logger.Error("numbers of a replica are rejected: delete them there", "process", process, "from", k.place, "delete", k.remedy, "position", then, "here", at)
 		default:
 			return fmt.Sprintf("%s knows that the log of process %d was at %d/%d, and it ends at %d/%d: a copy or a snapshot was put back",
 				k.place, process, then.Segment, then.Batch, at.Segment, at.Batch)
@@ -205,22 +206,22 @@ func (r *rollbacks) wasFurther(process multicast.ProcessID, at wal.Position) str
 	return ""
 }
 
-// tellEvery is the time between two messages with the numbers of this server to its neighbours. noteEvery is
+// sendEvery is the time between two messages with the numbers of this server to its neighbours. noteEvery is
 // the minimum time between two writes of the numbers to the registry.
 const (
-	tellEvery = 2 * time.Second
+	sendEvery = 2 * time.Second
 	noteEvery = time.Minute
 )
 
 // begin sends the number of this start to others. It must return before the server makes any promise.
 func (r *rollbacks) begin(ctx context.Context, incarnation uint64) error {
 	via := r.dial()
-	defer r.hangUp(via)
-	_, err := r.tell(ctx, via, incarnation, nil, true)
+	defer r.closeClient(via)
+	_, err := r.send(ctx, via, incarnation, nil, true)
 	return err
 }
 
-func (r *rollbacks) hangUp(via *transport.Client) {
+func (r *rollbacks) closeClient(via *transport.Client) {
 	if err := via.Close(); err != nil {
 		r.logger.Warn("connections to other servers cannot be closed", "error", err)
 	}
@@ -231,10 +232,10 @@ func (r *rollbacks) hangUp(via *transport.Client) {
 // must end.
 func (r *rollbacks) run(ctx context.Context, of *server.Server) error {
 	via := r.dial()
-	defer r.hangUp(via)
+	defer r.closeClient(via)
 	var noted time.Time
 	failing := false
-	for pause.For(ctx, tellEvery) == nil {
+	for pause.For(ctx, sendEvery) == nil {
 		err := r.peers.save(r.dir)
 		if err != nil && !failing {
 			r.logger.Warn("the numbers of other servers cannot be kept: it is tried again", "dir", r.dir, "error", err)
@@ -244,7 +245,7 @@ func (r *rollbacks) run(ctx context.Context, of *server.Server) error {
 		for process, at := range of.Positions(ctx) {
 			logs[uint32(process)] = at
 		}
-		has, err := r.tell(ctx, via, of.Incarnation(), logs, time.Since(noted) > noteEvery)
+		has, err := r.send(ctx, via, of.Incarnation(), logs, time.Since(noted) > noteEvery)
 		if err != nil {
 			return err
 		}
@@ -255,9 +256,9 @@ func (r *rollbacks) run(ctx context.Context, of *server.Server) error {
 	return nil
 }
 
-// tell sends the numbers to the neighbours and, if registry is set, writes them to the registry. It reports
+// send sends the numbers to the neighbours and, if registry is set, writes them to the registry. It reports
 // whether the registry has them.
-func (r *rollbacks) tell(ctx context.Context, via caller, incarnation uint64, logs map[uint32]wal.Position, registry bool) (has bool, err error) {
+func (r *rollbacks) send(ctx context.Context, via caller, incarnation uint64, logs map[uint32]wal.Position, registry bool) (has bool, err error) {
 	n := Numbers{Server: r.name, Instance: r.instance, Incarnation: incarnation, Logs: logs}
 	if _, err := r.askServers(ctx, via, &n, neighbours(r.plan(), r.name)); err != nil || !registry {
 		return false, err

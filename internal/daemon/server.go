@@ -86,7 +86,7 @@ type Server struct {
 	unapplied chan struct{} // capacity 1: Run must adopt a newer description
 }
 
-// registered is what a server knows of the registry.
+// registered is the part of a Server that concerns the registry.
 type registered struct {
 	delegates delegates
 	apart     atomic.Pointer[string] // error of the registry; nil: none
@@ -156,9 +156,9 @@ func (s *Server) claimName(ctx context.Context) error {
 	}
 	until := time.Now().Add(s.cfg.File.Registry.Lease + patience)
 	err = s.registry.Claim(ctx, s.presence())
-	for said := false; errors.Is(err, registry.ErrTaken) && last == 0 && time.Now().Before(until); said = true {
-		if !said {
-			s.logger.Warn("the name of this server is taken, perhaps by its last life, whose lease has not ended: waiting", "at most", s.cfg.File.Registry.Lease, "error", err)
+	for logged := false; errors.Is(err, registry.ErrTaken) && last == 0 && time.Now().Before(until); logged = true {
+		if !logged {
+			s.logger.Warn("the name of this server is taken, perhaps by its previous process, whose lease has not ended: waiting", "at most", s.cfg.File.Registry.Lease, "error", err)
 		}
 		if ended := pause.For(ctx, patience); ended != nil {
 			return errors.Join(ended, err)
@@ -166,7 +166,7 @@ func (s *Server) claimName(ctx context.Context) error {
 		err = s.registry.Claim(ctx, s.presence())
 	}
 	if errors.Is(err, registry.ErrUnavailable) {
-		s.logger.Warn("the registry cannot be asked whether this server runs elsewhere, too: going on", "error", err)
+		s.logger.Warn("the registry does not answer whether this server also runs elsewhere: continuing", "error", err)
 		return nil
 	}
 	return err

@@ -11,7 +11,7 @@ import (
 )
 
 // The server that writes a description to etcd signs it with the key of its certificate. So etcd, and anyone
-// with write access to it, can withhold a description or show an older one, which remembers refuses, but
+// with write access to it, can withhold a description or show an older one, which checkVersion refuses, but
 // cannot change one. Servers that share a process have an unsigned registry in their own data directory.
 
 // signature is the part of a server that signs and verifies descriptions.
@@ -33,8 +33,8 @@ func (s signature) sign(spec *topology.Spec) ([]byte, error) {
 }
 
 // bootstrap puts the first description into the registry.
-func (s signature) bootstrap(ctx context.Context, born topology.Spec) (registry.Document, bool, error) {
-	text, err := s.sign(&born)
+func (s signature) bootstrap(ctx context.Context, first topology.Spec) (registry.Document, bool, error) {
+	text, err := s.sign(&first)
 	if err != nil {
 		return registry.Document{}, false, err
 	}
@@ -122,5 +122,5 @@ func (s signature) checkDocument(document registry.Document) error {
 	if err != nil {
 		return err
 	}
-	return s.remembers(d.spec.Version)
+	return s.checkVersion(d.spec.Version)
 }

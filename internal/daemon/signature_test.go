@@ -109,7 +109,7 @@ func TestStartWithAChangedEtcd(t *testing.T) {
 	require.NoError(t, w.operator().Ask(t.Context(), "", &Request{Op: Join, Region: "west", Address: registrytest.FreeAddress(t)}, &Changed{}))
 	joined := m.load().Value
 	m.put(first)
-	m.awaitApart("westa", errForgot.Error())
+	m.awaitApart("westa", errRegistryLost.Error())
 	w.halt("westa")
 	w.start("westa")
 	require.Equal(t, uint64(2), w.running["westa"].known.current.Load().spec.Version)

@@ -49,7 +49,7 @@ func (s *Server) Status(ctx context.Context) ServerStatus {
 		status.Stopped = append(status.Stopped, StoppedReplica{Partition: r.Partition, Process: uint32(r.Process), State: string(r.State), Reason: r.Reason})
 	}
 	status.Damaged = s.damages()
-	status.Digests = tellDigests(ctx, s.server).Replicas
+	status.Digests = ownDigests(ctx, s.server).Replicas
 	s.addUsage(ctx, status.Replicas)
 	status.Storage = s.storage(d.cluster, self)
 	status.Links = links(s.transport, s.cfg.Name)
@@ -60,13 +60,13 @@ func (s *Server) Status(ctx context.Context) ServerStatus {
 
 // memoryOf returns the state of a replica's memory, with the names of servers.
 func memoryOf(p *topology.Partition, m *server.MemoryStatus) *Memory {
-	told := &Memory{Fabrics: map[string]string{}, Slots: m.Slots, Used: m.Used, Credits: m.Credits, Revocations: m.Revocations}
+	memory := &Memory{Fabrics: map[string]string{}, Slots: m.Slots, Used: m.Used, Credits: m.Credits, Revocations: m.Revocations}
 	for _, r := range p.Replicas {
 		if kind := m.Fabrics[r.Process]; kind != "" {
-			told.Fabrics[r.Server] = kind
+			memory.Fabrics[r.Server] = kind
 		}
 	}
-	return told
+	return memory
 }
 
 // dataPatience is the time limit for the usage of a partition.
@@ -95,21 +95,21 @@ func (s *Server) storage(plan *topology.Cluster, self *topology.Server) *Storage
 	if node == nil {
 		return nil
 	}
-	told := &StorageServer{Name: self.Name, Datacenter: self.Datacenter, State: string(self.State), Running: true}
+	status := &StorageServer{Name: self.Name, Datacenter: self.Datacenter, State: string(self.State), Running: true}
 	if stats, err := node.Stats(); err == nil {
-		told.Blocks, told.Bytes, told.DeadBytes = stats.Blocks, stats.LiveBytes, stats.DeadBytes
+		status.Blocks, status.Bytes, status.DeadBytes = stats.Blocks, stats.LiveBytes, stats.DeadBytes
 	}
 	state := node.Status()
 	state.Members = region.Members{Version: state.Members.Version}
-	told.Status = &state
+	status.Status = &state
 	names := map[multicast.ProcessID]string{}
 	for _, o := range plan.Storage(self.Region) {
 		names[o.Storage] = o.Name
 	}
 	for _, down := range state.Down {
-		told.Down = append(told.Down, names[down])
+		status.Down = append(status.Down, names[down])
 	}
-	return told
+	return status
 }
 
 // Unready returns the reason why this server is not ready; empty: it is ready.

@@ -71,7 +71,7 @@ func ReadStopped(dir string) (s *StoppedServer, unlock func() error, err error) 
 	case d == nil:
 		return nil, nil, fmt.Errorf("%s has no description of its cluster: put the file %s of another server there", dir, specFile)
 	case len(words) < 2 || words[len(words)-2] != string(d.cluster.Identity()):
-		return nil, nil, fmt.Errorf("%s is of %q, and its file %s is of the cluster born at %s", dir, owner, specFile, d.cluster.Identity())
+		return nil, nil, fmt.Errorf("%s is of %q, and its file %s is of the cluster that was created at %s", dir, owner, specFile, d.cluster.Identity())
 	}
 	s = &StoppedServer{Dir: dir, Name: words[len(words)-1], Identity: string(d.cluster.Identity()), Spec: d.spec, Plan: d.cluster}
 	_ = s.peers.load(dir) // the numbers are evidence about other servers; they may be missing
@@ -156,7 +156,7 @@ func (s *StoppedServer) Process(partition uint16) (multicast.ProcessID, error) {
 	return process, err
 }
 
-// PartitionDir is the name of the directory of a partition's replica in the data directory of a server.
+// PartitionDir returns the name of the directory of a partition's replica in the data directory of a server.
 func PartitionDir(partition uint16) string { return fmt.Sprintf("partition-%d", partition) }
 
 // Knows returns the position of the log of another server's process that the other server has reported to

@@ -12,123 +12,124 @@ import (
 // Template returns f as a commented cluster file, which ReadFile can read.
 func (f *File) Template() string {
 	var b strings.Builder
-	say := liner(func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) })
-	f.sayHead(say)
-	say("")
-	say("# The name of the cluster in the certificates and in the registry.")
-	say("name: %s", f.Name)
-	say("")
-	say("# Each region gets a local partition at /REGION; the first one leads the global partition, the root of the tree.")
-	say("regions: [%s]", strings.Join(regionNames(f.Regions), ", "))
-	say("# Partitions (shards) of each region, and of the directories outside of the regions, over which new directories spread: 1 to 16.")
-	say("# 'globalfs admin add-partition' adds more later.")
-	sayShards(say, "partitions", f.Partitions)
-	sayShards(say, "global_partitions", f.GlobalPartitions)
-	say("# One server in each datacenter, named REGION and a letter. At least as many as replicas and copies.")
-	say("datacenters: %d", f.Datacenters)
-	say("# Replicas of each partition: 1, 3 or 5. A majority of them must be up for updates.")
-	say("replicas: %d", f.Replicas)
-	say("# Copies of each block in a region, in different datacenters.")
-	say("copies: %d", f.Copies)
-	say("")
-	say("# Blocks can be in S3-compatible object storage instead of on the servers' disks; copies is then ignored. Every server and client needs")
-	say("# credentials for it: see docs/blocks.md.")
-	say("# objects: {endpoint: https://s3.us-west-2.amazonaws.com, bucket: my-blocks, prefix: globalfs, region: us-west-2}")
-	say("")
-	say("# The address of each server for the other servers and the clients: host:port.")
-	say("addresses:")
+	line := lineWriter(func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) })
+	f.writeHead(line)
+	line("")
+	line("# The name of the cluster in the certificates and in the registry.")
+	line("name: %s", f.Name)
+	line("")
+	line("# Each region gets a local partition at /REGION; the first one leads the global partition, the root of the tree.")
+	line("regions: [%s]", strings.Join(regionNames(f.Regions), ", "))
+	line("# Partitions (shards) of each region, and of the directories outside of the regions, over which new directories spread: 1 to 16.")
+	line("# 'globalfs admin add-partition' adds more later.")
+	writeShards(line, "partitions", f.Partitions)
+	writeShards(line, "global_partitions", f.GlobalPartitions)
+	line("# One server in each datacenter, named REGION and a letter. At least as many as replicas and copies.")
+	line("datacenters: %d", f.Datacenters)
+	line("# Replicas of each partition: 1, 3 or 5. A majority of them must be up for updates.")
+	line("replicas: %d", f.Replicas)
+	line("# Copies of each block in a region, in different datacenters.")
+	line("copies: %d", f.Copies)
+	line("")
+	line("# Blocks can be in S3-compatible object storage instead of on the servers' disks; copies is then ignored. Every server and client needs")
+	line("# credentials for it: see docs/blocks.md.")
+	line("# objects: {endpoint: https://s3.us-west-2.amazonaws.com, bucket: my-blocks, prefix: globalfs, region: us-west-2}")
+	line("")
+	line("# The address of each server for the other servers and the clients: host:port.")
+	line("addresses:")
 	for _, name := range slices.Sorted(maps.Keys(f.Addresses)) {
-		say("  %s: %s", name, f.Addresses[name])
+		line("  %s: %s", name, f.Addresses[name])
 	}
-	say("")
-	say("# The owner of the root directories of a new cluster.")
-	say("owner: {uid: %d, gid: %d}", f.Owner.UID, f.Owner.GID)
-	say("")
-	f.Registry.say(say)
-	say("")
-	say("# The directory of 'globalfs certs'. Empty: no encryption and no authentication, on loopback addresses only.")
-	say("certificates: %q", f.Certificates)
-	say("")
-	say("# What an acknowledged update survives: sync (a loss of power) or os (the end of the processes; what fsync has covered")
-	say("# survives a loss of power also then). See docs/durability.md for the price of each.")
-	say("durability: %s", f.Durability)
-	say("")
-	sayMulticast(say, f.Multicast)
-	say("")
-	say("# Connections between processes of one host: auto (through shared memory, and TCP where that is not possible) or off (TCP).")
-	say("fabric: %s", f.Fabric)
-	say("")
-	say("# Each server stores its data in the directory data_dir/NAME.")
-	say("data_dir: %q", f.DataDir)
-	say("")
-	say("gc:")
-	say("  grace: %v   # how long an unused block is kept, for reads that began before", f.GC.Grace)
-	say("  sweep: %v   # time between two searches for blocks that never became part of a file", f.GC.Sweep)
+	line("")
+	line("# The owner of the root directories of a new cluster.")
+	line("owner: {uid: %d, gid: %d}", f.Owner.UID, f.Owner.GID)
+	line("")
+	f.Registry.writeTo(line)
+	line("")
+	line("# The directory of 'globalfs certs'. Empty: no encryption and no authentication, on loopback addresses only.")
+	line("certificates: %q", f.Certificates)
+	line("")
+	line("# What an acknowledged update survives: sync (a loss of power) or os (the end of the processes; what fsync has covered")
+	line("# survives a loss of power also then). See docs/durability.md for the price of each.")
+	line("durability: %s", f.Durability)
+	line("")
+	writeMulticast(line, f.Multicast)
+	line("")
+	line("# Connections between processes of one host: auto (through shared memory, and TCP where that is not possible) or off (TCP).")
+	line("fabric: %s", f.Fabric)
+	line("")
+	line("# Each server stores its data in the directory data_dir/NAME.")
+	line("data_dir: %q", f.DataDir)
+	line("")
+	line("gc:")
+	line("  grace: %v   # how long an unused block is kept, for reads that began before", f.GC.Grace)
+	line("  sweep: %v   # time between two searches for blocks that never became part of a file", f.GC.Sweep)
 	return b.String()
 }
 
-// sayShards writes a number of partitions. 0 is the default: older versions do not know the key.
-func sayShards(say liner, key string, n int) {
+// writeShards writes a number of partitions. 0 is the default: older versions do not know the key.
+func writeShards(line lineWriter, key string, n int) {
 	if n == 0 {
-		say("# %s: 1", key)
+		line("# %s: 1", key)
 		return
 	}
-	say("%s: %d", key, n)
+	line("%s: %d", key, n)
 }
 
-// sayMulticast writes the orders of partitions. The default is a comment: older versions do not know the key.
-func sayMulticast(say liner, m topology.Multicast) {
-	say("# The order of each partition with all replicas in one region: local: primcast, or tram (experimental: in one-sided memory). With tram,")
-	say("# fabric selects its connections: auto (shared memory of one host, TCP otherwise), shm, soft (TCP) or verbs (RDMA). A cluster keeps its choice.")
+// writeMulticast writes the orders of partitions. The default is a comment: older versions do not know the
+// key.
+func writeMulticast(line lineWriter, m topology.Multicast) {
+	line("# The order of each partition with all replicas in one region: local: primcast, or tram (experimental: in one-sided memory). With tram,")
+	line("# fabric selects its connections: auto (shared memory of one host, TCP otherwise), shm, soft (TCP) or verbs (RDMA). A cluster keeps its choice.")
 	if m == (topology.Multicast{}) {
-		say("# multicast: {local: primcast, fabric: auto}")
+		line("# multicast: {local: primcast, fabric: auto}")
 		return
 	}
 	m = m.OrDefaults()
-	say("multicast: {local: %s, fabric: %s}", m.Local, m.Fabric)
+	line("multicast: {local: %s, fabric: %s}", m.Local, m.Fabric)
 }
 
-// liner writes a line.
-type liner func(format string, args ...any)
+// lineWriter writes a line.
+type lineWriter func(format string, args ...any)
 
-// sayHead writes the description of the file.
-func (f *File) sayHead(say liner) {
+// writeHead writes the description of the file.
+func (f *File) writeHead(line lineWriter) {
 	if f.Registry.File == "" {
-		say("# A GlobalFS cluster. Start each server with this file: 'globalfs server NAME --config FILE'.")
-		say("# The first server that starts copies the settings from name to addresses to the registry. From then on only addresses can be")
-		say("# changed here; 'globalfs admin' changes the others.")
+		line("# A GlobalFS cluster. Start each server with this file: 'globalfs server NAME --config FILE'.")
+		line("# The first server that starts copies the settings from name to addresses to the registry. From then on only addresses can be")
+		line("# changed here; 'globalfs admin' changes the others.")
 		return
 	}
-	say("# A GlobalFS cluster whose servers run in one process. Other commands find it by this file: 'globalfs status --config FILE'.")
-	say("# That process writes it at each start: changes here are lost.")
+	line("# A GlobalFS cluster whose servers run in one process. Other commands find it by this file: 'globalfs status --config FILE'.")
+	line("# That process writes it at each start: changes here are lost.")
 }
 
-// say writes the section of the registry.
-func (r *RegistryFile) say(say liner) {
+// writeTo writes the section of the registry.
+func (r *RegistryFile) writeTo(line lineWriter) {
 	if r.File != "" {
-		say("# The registry of servers in one process.")
-		say("registry: {file: %q}", r.File)
+		line("# The registry of servers in one process.")
+		line("registry: {file: %q}", r.File)
 		return
 	}
-	say("# etcd stores the description of the cluster. While etcd is down, files are served; changes of the cluster wait.")
-	say("registry:")
-	say("  endpoints: [%s]", strings.Join(r.Endpoints, ", "))
+	line("# etcd stores the description of the cluster. While etcd is down, files are served; changes of the cluster wait.")
+	line("registry:")
+	line("  endpoints: [%s]", strings.Join(r.Endpoints, ", "))
 	if r.CA == "" {
-		say("  # ca: certs/etcd-ca.pem           # for https endpoints; paths are relative to this file")
-		say("  # certificate: certs/etcd-client.pem")
-		say("  # key: certs/etcd-client-key.pem")
+		line("  # ca: certs/etcd-ca.pem           # for https endpoints; paths are relative to this file")
+		line("  # certificate: certs/etcd-client.pem")
+		line("  # key: certs/etcd-client-key.pem")
 	} else {
-		say("  # By 'globalfs certs etcd'; paths are relative to this file. Leave these out if the system trusts etcd's CA, and etcd asks for no certificate.")
-		say("  ca: %q", r.CA)
-		say("  certificate: %q", r.Certificate)
-		say("  key: %q", r.Key)
+		line("  # By 'globalfs certs etcd'; paths are relative to this file. Leave these out if the system trusts etcd's CA, and etcd asks for no certificate.")
+		line("  ca: %q", r.CA)
+		line("  certificate: %q", r.Certificate)
+		line("  key: %q", r.Key)
 	}
-	say("  # Accept http to another host. A host on the network between can then change the cluster.")
-	say("  insecure: %v", r.Insecure)
-	say("  # username: globalfs")
-	say("  # password_file: etcd-password")
-	say("  timeout: %v                 # time limit of one request", r.Timeout)
-	say("  lease: %v                  # a server without a sign of life for this time is shown as down", r.Lease)
+	line("  # Accept http to another host. A host on the network between can then change the cluster.")
+	line("  insecure: %v", r.Insecure)
+	line("  # username: globalfs")
+	line("  # password_file: etcd-password")
+	line("  timeout: %v                 # time limit of one request", r.Timeout)
+	line("  lease: %v                  # a server without a sign of life for this time is shown as down", r.Lease)
 }
 
 func regionNames(regions []topology.Region) (names []string) {

@@ -5,24 +5,25 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// MaxAdopted bounds the names of an existing directory that a session may get.
+// MaxAdopted is the maximum number of names in an existing directory that a session may get.
 const MaxAdopted = 2048
 
-// Ask asks for an existing directory.
+// Ask is a request for an existing directory.
 type Ask struct {
 	Dir    posix.Ino
 	Log    uint64     // number of the session's log
-	Number uint64     // of the request in the log: above those of all earlier ones
-	Ctime  posix.Time // of the directory as the client knows it; 0: not known
+	Number uint64     // the number of the request in the log: higher than the numbers of all earlier requests
+	Ctime  posix.Time // the time of change of the directory that the client knows; 0: unknown
 }
 
-// Answer gives an existing directory, with the files that live in it and have no other name, to a session, if
-// it is free and nobody else works there. It returns false if it gives nothing.
+// Answer grants an existing directory to a session, if the directory is free and no other session works in
+// it. The grant includes the files in the directory that have no other name. Answer returns false if it
+// grants nothing.
 //
-// Requests of a log are executed in the order of their numbers: so an old copy of a request that arrives
-// after the end of the grant gives nothing, when the client does not expect it any more (W3). A client that
-// holds the directory already has not received the answer to an earlier request. It has changed nothing in
-// the directory since.
+// Requests of a log are executed in the order of their numbers. So a late copy of a request, which arrives
+// after the end of the grant, grants nothing: the client would not expect the grant any more (W3). If the
+// session already holds the directory, the client has not received the answer to an earlier request, and has
+// changed nothing in the directory since.
 func (t *Table) Answer(m *meta.Machine, session uint64, a *Ask, now posix.Time) bool {
 	if !t.Begin(session, a.Log) {
 		return false

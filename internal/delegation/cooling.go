@@ -9,24 +9,26 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// A directory that was recalled is hot: for a pause nobody gets it. A bound client heats no directory: its
-// recalls are few (package replica), and its changes may not take the directory from the others. The pause
-// begins anew when a session changes the directory within a pause after a change by another session. It
-// doubles with each further recall, unless the directory was cold for as long as the pause.
+// A directory is hot for a pause after a recall: no session can get it. A recall or change by a bound client
+// does not make a directory hot, because the recalls of bound clients are few (package replica), and changes
+// of bound clients must not keep the directory from other clients. The pause starts again when a session
+// changes the directory less than a pause after a change by another session. Each further recall doubles the
+// pause, unless the directory was cold for at least a pause before it.
 
 const (
 	firstPause = posix.Time(10e9)
 	maxPause   = posix.Time(600e9)
-	// maxHot bounds the directories that are hot. Of more, the one that is first to be cold is forgotten.
+	// maxHot is the maximum number of hot directories. Beyond it, the directory whose pause ends first is
+	// forgotten.
 	maxHot = 1024
 )
 
-// heat is what is known of a hot directory.
+// heat is the state of a hot directory.
 type heat struct {
 	until posix.Time
 	pause posix.Time
-	last  uint64 // session that has changed the directory last,
-	at    posix.Time
+	last  uint64     // the session that has changed the directory last
+	at    posix.Time // the time of this change
 }
 
 // cooling has the hot directories of a partition.
@@ -35,10 +37,10 @@ type cooling struct {
 	dirs map[posix.Ino]heat
 }
 
-// isHot reports whether nobody gets a directory now.
+// isHot reports whether a directory is hot now.
 func (c *cooling) isHot(dir posix.Ino, now posix.Time) bool { return now < c.dirs[dir].until }
 
-// recalled notes that a directory was recalled for a session.
+// recalled records that a directory was recalled for a session.
 func (c *cooling) recalled(dir posix.Ino, session uint64, now posix.Time) {
 	pause := firstPause
 	if h, known := c.dirs[dir]; known && now < h.until+h.pause {
@@ -50,7 +52,7 @@ func (c *cooling) recalled(dir posix.Ino, session uint64, now posix.Time) {
 	}
 }
 
-// changed notes that a session changes a directory.
+// changed records that a session changes a directory.
 func (c *cooling) changed(dir posix.Ino, session uint64, now posix.Time) {
 	h, known := c.dirs[dir]
 	if !known {
@@ -76,7 +78,8 @@ func (c *cooling) forget() {
 	c.keys.Delete(key(heatPrefix, uint64(first)))
 }
 
-// earliest returns the directory whose entry ends first; of several, the one with the least number.
+// earliest returns the directory whose entry ends first. Of several such directories, it returns the one with
+// the lowest number.
 func earliest[E any](dirs map[posix.Ino]E, end func(E) posix.Time) (first posix.Ino) {
 	for dir, e := range dirs {
 		at, least := end(e), end(dirs[first])

@@ -52,7 +52,8 @@ func (t *Table) Execute(m *meta.Machine, at Place, o *Op) (r meta.Result, covere
 	return t.ExecuteCovered(m, at, o)
 }
 
-// ExecuteCovered is Execute of a command of which the caller has found that the session holds all objects.
+// ExecuteCovered is like Execute, for a command of which the caller has found that the session holds all
+// objects.
 func (t *Table) ExecuteCovered(m *meta.Machine, at Place, o *Op) (r meta.Result, covered bool) {
 	c := o.Command // not changed: it may be executed again
 	if !t.mayExecute(m, at.Session, &c) {
@@ -70,9 +71,10 @@ func (t *Table) ExecuteCovered(m *meta.Machine, at Place, o *Op) (r meta.Result,
 	return r, true
 }
 
-// mayExecute reports whether the session may give a new inode its number, and whether a command leaves the
-// grants of all directories as they are, or ends that of the directory that it removes. Directories are not
-// renamed: one that is replaced would have a grant.
+// mayExecute reports whether a log may contain the command. A command that makes an inode must use a number
+// that the session may give to the inode. The only grant that a command may change is that of a directory
+// that it removes, which ends. So a log contains no renames of directories: a directory that is replaced
+// would have a grant.
 func (t *Table) mayExecute(m *meta.Machine, session uint64, c *meta.Command) bool {
 	if !canDelegate(c.Op) {
 		return false
@@ -127,7 +129,7 @@ func (t *Table) executed(session uint64, c *meta.Command, number posix.Ino, r *m
 	}
 }
 
-// use notes that a number was given to an inode, and gives its span to the grant.
+// use records that a number was given to an inode, and gives its span to the grant.
 func (t *Table) use(session uint64, g *grant, number posix.Ino) {
 	defer t.mark(g)
 	if t.spans[number/SpanSize] == g {

@@ -9,26 +9,27 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// A directory that was recalled for a bound client is protected from the next such recall for protectFor.
-// When it is held again, it is protected for awayShare times as long as it was not held, so that recalls by
-// bound clients take it from its holder for a small part of the time. Updates, also of several partitions,
-// and linearizable queries of bound clients wait meanwhile. The protection is ordered state: the bound holds
-// for the requests to all replicas together, and also for commands that replicas of other partitions were
-// asked for.
+// After a recall for a bound client, a directory is protected from further recalls for bound clients for
+// protectFor. When the directory is held again, it is protected for awayShare times the time for which it was
+// not held. So recalls for bound clients keep the directory from its holder for a small part of the time.
+// During the protection, updates of bound clients (also of several partitions) and their linearizable queries
+// wait. The protection is ordered state, so the limit holds for the requests to all replicas together, and
+// also for commands that other partitions coordinate.
 
 const (
 	protectFor = posix.Time(1e9)
 	awayShare  = 20
-	// awayMost is the longest protection: a holder that asks for the directory later did not miss it.
+	// awayMost is the longest protection. A holder that requests the directory after a longer time did not
+	// need it.
 	awayMost = posix.Time(10e9)
-	// maxProtected bounds the directories that are protected. Of more, the one whose protection ends first is
-	// forgotten.
+	// maxProtected is the maximum number of protected directories. Beyond it, the directory whose protection
+	// ends first is forgotten.
 	maxProtected = 1024
 )
 
-// protection is what is known of a directory that was recalled for a bound client.
+// protection is the state of a directory that was recalled for a bound client.
 type protection struct {
-	since posix.Time // of the recall
+	since posix.Time // the time of the recall
 	until posix.Time
 }
 
@@ -39,7 +40,8 @@ type protections struct {
 }
 
 // until returns the end of the protection of a directory; 0: it has none. A protection that begins after now
-// is of a replica with another clock, and does not count: it could last for as long as the clocks differ.
+// has its time from a replica whose clock is ahead. It is ignored, because it could last for as long as the
+// clocks differ.
 func (p *protections) until(dir posix.Ino, now posix.Time) posix.Time {
 	if x := p.dirs[dir]; x.since <= now {
 		return x.until
@@ -47,7 +49,7 @@ func (p *protections) until(dir posix.Ino, now posix.Time) posix.Time {
 	return 0
 }
 
-// recalled notes that a directory was recalled.
+// recalled records that a directory was recalled.
 func (p *protections) recalled(dir posix.Ino, now posix.Time) {
 	p.set(dir, protection{now, now + protectFor})
 	if len(p.dirs) > maxProtected {
@@ -55,7 +57,7 @@ func (p *protections) recalled(dir posix.Ino, now posix.Time) {
 	}
 }
 
-// held notes that a directory is held again.
+// held records that a directory is held again.
 func (p *protections) held(dir posix.Ino, now posix.Time) {
 	x, known := p.dirs[dir]
 	if !known {

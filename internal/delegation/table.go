@@ -232,7 +232,7 @@ func (t *Table) Awaits(touched []meta.Object) (met bool) {
 	return met
 }
 
-// Worked notes that the session which holds an inode, if one does, works there at a time of the order.
+// Worked records that the session which holds an inode, if one does, works there at a time of the order.
 func (t *Table) Worked(ino posix.Ino, now posix.Time) {
 	if g := t.covering(meta.Object{Ino: ino, IsDir: t.dirs[ino] != nil}); g != nil {
 		g.worked = now
@@ -365,7 +365,7 @@ func (t *Table) endAll(session uint64) {
 	}
 }
 
-// mark notes that a grant is to be stored.
+// mark records that a grant is to be stored.
 func (t *Table) mark(g *grant) {
 	if !g.dirty {
 		g.dirty = true
@@ -373,7 +373,7 @@ func (t *Table) mark(g *grant) {
 	}
 }
 
-// markLog notes that a log is to be stored.
+// markLog records that a log is to be stored.
 func (t *Table) markLog(l *log) {
 	if !l.dirty {
 		l.dirty = true

@@ -39,7 +39,7 @@ import (
 type Config struct {
 	Spec       topology.Spec
 	Dir        string // kept between runs
-	GRPC       bool   // the servers talk over loopback TCP instead of queues in memory
+	GRPC       bool   // the servers communicate over loopback TCP instead of queues in memory
 	WAN        bool   // add the delays between the regions; not with GRPC
 	Durability wal.Durability
 	Timeout    time.Duration // of one file system operation; 0: the client's default

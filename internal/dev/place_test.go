@@ -15,18 +15,18 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// asked returns a control attribute of a file on a mount.
-func asked(t *testing.T, path, attribute string) string {
+// attribute returns a control attribute of a file on a mount.
+func attribute(t *testing.T, path, name string) string {
 	t.Helper()
 	value := make([]byte, posix.MaxXattr)
-	n, err := unix.Getxattr(path, attribute, value)
+	n, err := unix.Getxattr(path, name, value)
 	require.NoError(t, err, path)
 	return string(value[:n])
 }
 
-func told(t *testing.T, path, attribute, value string) {
+func setAttribute(t *testing.T, path, name, value string) {
 	t.Helper()
-	require.NoError(t, unix.Setxattr(path, attribute, []byte(value), 0), path)
+	require.NoError(t, unix.Setxattr(path, name, []byte(value), 0), path)
 }
 
 // A placed tree moves to its region while it is read and written in that and another region. Afterwards it is
@@ -49,10 +49,10 @@ func TestPlacedTreeMoves(t *testing.T) {
 	require.NoError(t, err)
 	defer open.Close()
 	want[kept] = nil
-	told(t, far, mount.XattrWait, asked(t, near, mount.XattrToken))
+	setAttribute(t, far, mount.XattrWait, attribute(t, near, mount.XattrToken))
 
 	project := filepath.Join(near, "project")
-	told(t, project, mount.XattrRegion, "eu-west-1")
+	setAttribute(t, project, mount.XattrRegion, "eu-west-1")
 	for i := 0; ; i++ {
 		if _, err := unix.Getxattr(project, mount.XattrTask, nil); err == unix.ENODATA {
 			break
@@ -66,15 +66,15 @@ func TestPlacedTreeMoves(t *testing.T) {
 		want[name] = line
 	}
 	last := mountIn(t, c, "us-east-1")
-	told(t, last, mount.XattrWait, asked(t, near, mount.XattrToken))
-	told(t, last, mount.XattrWait, asked(t, far, mount.XattrToken))
+	setAttribute(t, last, mount.XattrWait, attribute(t, near, mount.XattrToken))
+	setAttribute(t, last, mount.XattrWait, attribute(t, far, mount.XattrToken))
 	for name, content := range want {
 		got, err := os.ReadFile(filepath.Join(last, name))
 		require.NoError(t, err, name)
 		require.Equal(t, string(content), string(got), name)
-		require.Equal(t, "eu-west-1", asked(t, filepath.Join(last, name), mount.XattrRegion), name)
+		require.Equal(t, "eu-west-1", attribute(t, filepath.Join(last, name), mount.XattrRegion), name)
 	}
-	require.Equal(t, "global", asked(t, last, mount.XattrRegion))
+	require.Equal(t, "global", attribute(t, last, mount.XattrRegion))
 }
 
 // A distant linearizable mount shows the completed operations of another one at once.

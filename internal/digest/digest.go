@@ -63,7 +63,7 @@ func Parse(b []byte) (s Sum, ok bool) {
 	return Sum{binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])}, true
 }
 
-// String is the number in hexadecimal.
+// String returns the number in hexadecimal.
 func (s Sum) String() string { return hex.EncodeToString(s.Bytes()[:Size-1]) }
 
 // Hasher hashes entries. Its zero value is ready. It is not safe for concurrent use.

@@ -29,5 +29,5 @@ func (c SystemClock) Now() multicast.Instant {
 	return multicast.Instant{Mono: now.Sub(c.start), Wall: now.Add(c.ahead).UnixNano()}
 }
 
-// Time is the time of day by the clock.
+// Time returns the time of day by the clock.
 func (c SystemClock) Time() time.Time { return time.Unix(0, c.Now().Wall) }

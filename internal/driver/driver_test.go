@@ -39,7 +39,7 @@ func (l *memoryLog) Sync() error { return l.unsafe }
 
 func (*memoryLog) Synchronous() bool { return false }
 
-// alone makes the driver of a partition with one replica, around a core.
+// alone returns the driver of the only replica of a partition. wrap can replace its core.
 func alone(t *testing.T, log Log, wrap func(order.Core) order.Core) *Driver {
 	t.Helper()
 	groups := []multicast.Group{{ID: 0, Members: []multicast.ProcessID{1}}}

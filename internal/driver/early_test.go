@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// diary is a node, its log and its links. It notes what happens in which order.
+// diary is a node, its log and its links. It records the order of all calls.
 type diary struct {
 	transport.Links
 	mu      sync.Mutex

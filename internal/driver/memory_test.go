@@ -20,7 +20,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// noted is an endpoint that notes what happens in which order.
+// noted is an endpoint that records the order of all calls.
 type noted struct {
 	*diary
 	fabric.Endpoint
@@ -294,7 +294,7 @@ func (g *trio) agree(count int, members ...int) {
 	require.Len(g.t, slices.Compact(first), count, "a request was delivered twice")
 }
 
-// leader is the first of some members that leads.
+// leader returns the first of some members that leads.
 func (g *trio) leader(members ...int) (leader int) {
 	g.t.Helper()
 	require.Eventually(g.t, func() bool {

@@ -46,7 +46,7 @@ type turns struct {
 	out turn.Output
 	own []multicast.Frame // frames of the process to itself
 
-	observed bool // the observer wants the present turn
+	observed bool // the observer records the present turn
 	moments  Moments
 
 	timer *time.Timer

@@ -95,7 +95,7 @@ func (a *arrivals) Notify(f func(bool)) { a.notify = f }
 func (*arrivals) Flush()                {}
 func (*arrivals) Close() error          { return nil }
 
-// running is a driver that runs until the test ends.
+// running returns a driver that runs until the test ends.
 func running(t *testing.T, e *echoing) (*Driver, *arrivals) {
 	t.Helper()
 	links := &arrivals{}

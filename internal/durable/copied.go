@@ -48,8 +48,8 @@ func readCopy(path string) *copied {
 	return &c
 }
 
-// WriteCopied is WriteFile with a copy of the file beside it, from which ReadCopied mends a damaged one. The
-// copy is written first: it is never older than the file.
+// WriteCopied is like WriteFile, and also writes a copy of the file beside it, from which ReadCopied mends a
+// damaged one. The copy is written first: it is never older than the file.
 func WriteCopied(path string, content []byte) error {
 	c := copied{content: content}
 	if was, err := os.ReadFile(path); err == nil {
@@ -61,8 +61,8 @@ func WriteCopied(path string, content []byte) error {
 	return WriteFile(path, content)
 }
 
-// ReadCopied reads a file that WriteCopied has written. rank reads the content of a file: an error says that
-// it makes no sense, and a higher rank is that of a newer content. If the file and its copy differ, the copy
+// ReadCopied reads a file that WriteCopied has written. rank reads the content of a file: it returns an error
+// if the content is invalid, and a newer content has a higher rank. If the file and its copy differ, the copy
 // counts: it has a checksum. The file counts if it has a higher rank, as somebody may have written it without
 // the copy, and if the copy is damaged. So a number that ranks by itself is never lower than the number that
 // was written last.

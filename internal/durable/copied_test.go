@@ -19,7 +19,7 @@ func number(content []byte) (uint64, error) {
 
 func text([]byte) (uint64, error) { return 0, nil }
 
-// numberedFile is a file with a copy that went from 96 to 97.
+// numberedFile returns a file with a copy that went from 96 to 97.
 func numberedFile(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, WriteCopied(path, []byte("96\n")))

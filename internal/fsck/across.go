@@ -8,8 +8,9 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 )
 
-// across compares the partitions with each other: stores has all, by their numbers. As long as a partition
-// has not decided a command that another one may have executed, a finding may come from that command.
+// across compares the partitions with each other. stores has the stores of all partitions, by number. While a
+// partition has not decided a command that another one may have executed, this command may be the reason for
+// a finding.
 func (r *Report) across(stores []meta.Keys) {
 	inFlight := false
 	for id, keys := range stores {
@@ -35,7 +36,7 @@ func (r *Report) across(stores []meta.Keys) {
 func behindOthers(stores []meta.Keys, id int) bool {
 	stored, err := cross.StoredVector(stores[id])
 	if err != nil {
-		return false // reported when stores are opened
+		return false // the error was reported when the stores were opened
 	}
 	own := stored.Of(uint16(id))
 	for _, other := range stores {

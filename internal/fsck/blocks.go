@@ -12,16 +12,16 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// parallel bounds the concurrent checks of blocks.
+// parallel is the maximum number of concurrent checks of blocks.
 const parallel = 16
 
-// finder names the fault of a block; wrong is empty if the block can be read.
+// finder returns the fault of a block; wrong is empty if the block can be read.
 type finder func(ctx context.Context, id posix.BlockID) (wrong string, err error)
 
 // wanted returns the number of blocks of a partition to look for.
 func (o *Options) wanted(p *Partition) uint64 { return min(uint64(max(0, o.Blocks)), p.Blocks) }
 
-// countBlocks begins the look for the blocks of all partitions.
+// countBlocks counts the blocks of all partitions to check, for the progress.
 func (o *Options) countBlocks(partitions []Partition) {
 	total := uint64(0)
 	for i := range partitions {
@@ -30,7 +30,8 @@ func (o *Options) countBlocks(partitions []Partition) {
 	o.Progress.Count(total, "blocks", "looking for the blocks")
 }
 
-// blocks checks the blocks of a partition, or as many as o allows, evenly spread.
+// blocks checks the blocks of a partition. If o permits only a part of them, it checks blocks at even
+// distances.
 func (r *Report) blocks(ctx context.Context, o *Options, p *Partition, keys meta.Keys, find finder) error {
 	wanted := o.wanted(p)
 	if wanted == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/internal/kv"
 )
 
-// differ names the first difference of b from a; empty if they are equal.
+// differ describes the first difference between a and b; empty if they are equal.
 func differ(a, b *kv.Store) string {
 	next, stop := iter.Pull2(b.Scan(nil, nil))
 	defer stop()

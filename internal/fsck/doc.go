@@ -3,9 +3,9 @@
 //
 // # Two ways
 //
-// Online sends requests to a running cluster like any client. It gets a copy of a partition that took a while
-// to fetch, and copies of two partitions are of two moments: a first finding may be a change on its way. So
-// Online checks again, and reports the findings that occur twice in a row.
+// Online sends requests to a running cluster like any client. To fetch the copy of a partition takes time,
+// and the copies of two partitions have different ages. So a first finding may be a change in progress.
+// Online repeats the check, and reports only the findings of two successive checks.
 //
 // Offline opens the data directory of a stopped cluster, and so sees every replica: replicas of a partition
 // that have executed the same commands must hold the same bytes. When the cluster stopped, a command of
@@ -13,5 +13,5 @@
 // again. Where that is possible, findings between partitions are marked InFlight. Opening the stores
 // completes the writes that were in progress when the cluster stopped, as its next start would.
 //
-// Both hold the keys of all partitions, or the part that meta.Check needs, in memory.
+// Both ways hold in memory the keys of all partitions, or the part of the keys that meta.Check needs.
 package fsck

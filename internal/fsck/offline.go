@@ -132,9 +132,9 @@ type copyOf struct {
 	position multicast.Position
 }
 
-// partition checks the replicas of p and gives the store of the one that is ahead: it has executed all
-// entries that any of them reported to another partition. If the replicas that are ahead differ, it is one of
-// the majority. Nil if no store can be read.
+// partition checks the replicas of p, and returns the store of the most advanced replica, which has executed
+// all entries that any replica has reported to another partition. If several replicas are equally advanced
+// and have different states, the store is one of the majority. nil: no store can be read.
 func (c *offline) partition(p *topology.Partition) meta.Keys {
 	states := map[multicast.Position][]*copyOf{}
 	for i := range p.Replicas {
@@ -158,9 +158,9 @@ func (c *offline) partition(p *topology.Partition) meta.Keys {
 	return newest.keys
 }
 
-// compare checks replicas that have executed the same commands, and compares their states. It reports those
-// that differ from the majority, and returns one of the majority, and the number of readable ones. Without a
-// majority the first one counts.
+// compare checks replicas that have executed the same commands, and compares their states. It reports the
+// replicas that differ from the majority. It returns a replica of the majority, or the first one if there is
+// no majority, and the number of readable replicas.
 func (c *offline) compare(copies []*copyOf) (best *copyOf, readable int) {
 	for len(copies) > 0 {
 		best, what := majority(copies)
@@ -177,7 +177,7 @@ func (c *offline) compare(copies []*copyOf) (best *copyOf, readable int) {
 			}
 			return best, len(copies)
 		}
-		for _, one := range copies { // the other findings may only follow from these
+		for _, one := range copies { // report these first: they may be the reason for the other findings
 			if damaged(one) {
 				c.report.add(one.where, one.keys.Err().Error())
 			}

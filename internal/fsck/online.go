@@ -30,7 +30,7 @@ type Options struct {
 	Partitions int // of the cluster; Offline knows by itself
 	// Blocks is the maximal number of blocks to check in each partition, spread evenly. 0: none.
 	Blocks   int
-	Progress *progress.Meter // nil: nobody looks
+	Progress *progress.Meter // nil: the progress is not shown
 	// Objects opens the regions' stores in object storage for Offline, if the blocks are there; end closes
 	// them. Nil: those blocks are not checked.
 	Objects func(ctx context.Context, plan *topology.Cluster) (regions map[topology.Region]block.Store, end func() error, err error)
@@ -46,7 +46,7 @@ const (
 	settle    = time.Second
 )
 
-// Online checks a running cluster. The error is one of a request; a Report comes only without an error.
+// Online checks a running cluster. It returns an error if a request fails; then there is no Report.
 func Online(ctx context.Context, source Source, o Options) (Report, error) {
 	found, err := look(ctx, source, &o)
 	if err != nil {
@@ -77,7 +77,7 @@ func both(before, after []Problem) []Problem {
 	})
 }
 
-// look checks the cluster once.
+// look checks the whole cluster once.
 func look(ctx context.Context, source Source, o *Options) (Report, error) {
 	r := Report{Problems: []Problem{}}
 	var stores []meta.Keys
@@ -113,7 +113,7 @@ func look(ctx context.Context, source Source, o *Options) (Report, error) {
 	return r, nil
 }
 
-// fetch copies the keys of a partition. torn: commands were executed meanwhile, at each try.
+// fetch copies the keys of a partition. torn means that commands were executed during each attempt.
 func fetch(ctx context.Context, source Source, partition uint16) (keys *kv.Store, torn bool, err error) {
 	for range maxCopies {
 		if keys, torn, err = fetchOnce(ctx, source, partition); err != nil || !torn {

@@ -11,7 +11,7 @@ import (
 type Problem struct {
 	Where string `json:"where"` // a partition, a replica of one, or between partitions
 	What  string `json:"what"`
-	// InFlight: a command that was being executed may explain it.
+	// InFlight means that a command in progress may be the reason.
 	InFlight bool `json:"in_flight,omitempty"`
 }
 
@@ -26,27 +26,27 @@ func (p Problem) String() string {
 // Partition is the counts of one partition.
 type Partition struct {
 	ID       uint16 `json:"partition"`
-	Replicas int    `json:"replicas"` // that were checked
+	Replicas int    `json:"replicas"` // number of checked replicas
 	Inodes   uint64 `json:"inodes"`
 	Entries  uint64 `json:"entries"`
-	Blocks   uint64 `json:"blocks"`         // in use
-	Read     uint64 `json:"blocks_checked"` // of them
+	Blocks   uint64 `json:"blocks"`         // number of blocks in use
+	Read     uint64 `json:"blocks_checked"` // number of them that were checked
 }
 
 // Report is the result of a check.
 type Report struct {
 	Partitions []Partition `json:"partitions"`
 	Problems   []Problem   `json:"problems"`
-	LeftOut    int         `json:"problems_left_out,omitempty"` // by Cut
+	LeftOut    int         `json:"problems_left_out,omitempty"` // number of problems that Cut has removed
 	Notes      []string    `json:"notes,omitempty"`             // limits of the report, with their reasons
 }
 
-// Sound reports whether the check has found no fault. Problems that a running cluster can have do not count.
+// Sound reports whether the check has found no fault. Problems with InFlight do not count.
 func (r *Report) Sound() bool {
 	return r.LeftOut == 0 && !slices.ContainsFunc(r.Problems, func(p Problem) bool { return !p.InFlight })
 }
 
-// Cut leaves at most limit problems in the report, those that only a fault explains first.
+// Cut leaves at most limit problems in the report. It first removes problems with InFlight.
 func (r *Report) Cut(limit int) {
 	slices.SortStableFunc(r.Problems, func(a, b Problem) int {
 		switch {
@@ -68,7 +68,7 @@ func (r *Report) add(where string, what ...string) {
 	}
 }
 
-// between is the place of problems that no single partition has.
+// between is the place of problems that concern several partitions.
 const between = "between partitions"
 
 func partitionName(id uint16) string { return fmt.Sprintf("partition %d", id) }

@@ -30,7 +30,7 @@ func (t *Timeline) Add(at time.Duration, do func()) {
 	t.events.Push(Event{At: at, Do: do, seq: t.seq})
 }
 
-// Next is the time of the next event; false: there is none.
+// Next returns the time of the next event; false: there is none.
 func (t *Timeline) Next() (at time.Duration, ok bool) {
 	if len(t.events) == 0 {
 		return 0, false

@@ -43,7 +43,7 @@ type Pair struct{ Certificate, Key []byte }
 type Request struct {
 	Role Role
 	Name string
-	// Authority has the users and groups that a client may speak for; nil for other roles.
+	// Authority has the users and groups that a client may act for; nil for other roles.
 	Authority *posix.Authority
 	// Hosts are the DNS names and IP addresses of a server. GlobalFS does not check them; other programs do.
 	Hosts []string
@@ -106,10 +106,10 @@ func LoadCA(dir string) (*CA, error) {
 	return ca, nil
 }
 
-// Cluster is the name of the cluster of this CA.
+// Cluster returns the name of the cluster of this CA.
 func (ca *CA) Cluster() string { return ca.cluster }
 
-// NotAfter is the end of the CA, and of all certificates that it has signed.
+// NotAfter returns the end of the CA, and of all certificates that it has signed.
 func (ca *CA) NotAfter() time.Time { return ca.certificate.NotAfter }
 
 // Pair returns the CA's certificate and key.

@@ -58,7 +58,7 @@ func Load(files Files, logger *slog.Logger) (*Credentials, error) {
 		return nil, err
 	}
 	if dir := filepath.Dir(files.CA); hasCAKey(dir) {
-		logger.Warn("the key of the CA is in the directory of this process's certificates: a thief of the directory can speak for anybody; "+
+		logger.Warn("the key of the CA is in the directory of this process's certificates: whoever copies the directory can impersonate every process; "+
 			"move the key and vector-generation to the directory DIR-ca beside that of 'globalfs certs', on a machine without servers and clients",
 			"key", filepath.Join(dir, caKeyFile))
 	}
@@ -139,10 +139,10 @@ func stamps(files Files) []stamp {
 	return all
 }
 
-// Identity is the identity of this process.
+// Identity returns the identity of this process.
 func (c *Credentials) Identity() Identity { return c.current().identity }
 
-// NotAfter is the end of the own certificate. Callers warn their operators some time before.
+// NotAfter returns the end of the own certificate. Callers warn their operators some time before.
 func (c *Credentials) NotAfter() time.Time { return c.current().certificate.Leaf.NotAfter }
 
 // current returns the loaded files. It checks the files first if the last check is at least lookEvery ago.
@@ -174,7 +174,7 @@ func (c *Credentials) reload() {
 	c.log.Info("new certificate files are in use", "identity", next.identity.String(), "until", next.certificate.Leaf.NotAfter)
 }
 
-// ServerConfig is the configuration of the called side, with protocols (ALPN): callers must show a
+// ServerConfig returns the configuration of the called side, with protocols (ALPN): callers must show a
 // certificate of the cluster, of any role.
 func (c *Credentials) ServerConfig(protocols ...string) *tls.Config {
 	forNext := func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -198,7 +198,7 @@ func (c *Credentials) ServerConfig(protocols ...string) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: forNext}
 }
 
-// ClientConfig is the configuration of the calling side: a server of the cluster must answer.
+// ClientConfig returns the configuration of the calling side: a server of the cluster must answer.
 func (c *Credentials) ClientConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,

@@ -144,18 +144,18 @@ func TestIssueRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "cluster")
 	ca, err := NewCA("prod", CAValidity)
 	require.NoError(t, err)
-	for says, r := range map[string]Request{
-		"no role":              {Role: "root", Name: "x"},
-		"not of the form":      {Role: Server, Name: "a/b"},
-		"must not end in -key": {Role: Server, Name: "a-key"},
-		"must say ?uids":       {Role: Client, Name: "c"},
-		"ends with its name":   {Role: Admin, Name: "c", Authority: posix.Everybody()},
-		"without a port":       {Role: Server, Name: "a", Hosts: []string{"h:1"}},
-		"names no hosts":       {Role: Admin, Name: "a", Hosts: []string{"h"}},
-		"give a positive one":  {Role: Admin, Name: "a", Validity: -1},
+	for message, r := range map[string]Request{
+		"no role":                {Role: "root", Name: "x"},
+		"not of the form":        {Role: Server, Name: "a/b"},
+		"must not end in -key":   {Role: Server, Name: "a-key"},
+		"must end with ?uids":    {Role: Client, Name: "c"},
+		"must end with its name": {Role: Admin, Name: "c", Authority: posix.Everybody()},
+		"without a port":         {Role: Server, Name: "a", Hosts: []string{"h:1"}},
+		"names no hosts":         {Role: Admin, Name: "a", Hosts: []string{"h"}},
+		"give a positive one":    {Role: Admin, Name: "a", Validity: -1},
 	} {
 		_, err := ca.Issue(r)
-		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, message)
 	}
 	old, err := NewCA("prod", -time.Minute)
 	require.NoError(t, err)
@@ -187,7 +187,7 @@ func TestLoadRefuses(t *testing.T) {
 		b := issue(t, ca, dir, Request{Role: Admin, Name: "b"})
 		elsewhere := t.TempDir()
 		newCA(t, elsewhere, "prod")
-		for says, files := range map[string]Files{
+		for message, files := range map[string]Files{
 			"no such file":                {CA: f.CA, Certificate: f.Certificate, Key: "/nowhere"},
 			"'globalfs certs' makes":      {CA: "/nowhere", Certificate: f.Certificate, Key: f.Key},
 			"does not match":              {CA: f.CA, Certificate: f.Certificate, Key: b.Key},
@@ -197,7 +197,7 @@ func TestLoadRefuses(t *testing.T) {
 			"signed by unknown authority": {CA: filepath.Join(elsewhere, "ca.pem"), Certificate: f.Certificate, Key: f.Key},
 		} {
 			_, err := Load(files, nil)
-			require.ErrorContains(t, err, says)
+			require.ErrorContains(t, err, message)
 		}
 		time.Sleep(2 * time.Hour)
 		_, err := Load(f, nil)

@@ -9,8 +9,8 @@
 //	globalfs://CLUSTER/admin/NAME
 //	globalfs://CLUSTER/client/NAME?uids=33,1000-1999&gids=100
 //
-// A server speaks for any process of the cluster: the key of one server is enough to read and write
-// everything. An admin may request changes of the cluster. A client speaks for the users and groups in its
+// A server acts for any process of the cluster: the key of one server is enough to read and write
+// everything. An admin may request changes of the cluster. A client acts for the users and groups in its
 // certificate, and for no others, whatever its own kernel claims. Names have 1 to 63 letters, digits, dots,
 // hyphens and underscores.
 //

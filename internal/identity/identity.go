@@ -15,7 +15,7 @@ type Role string
 
 // The roles.
 const (
-	Server Role = "server" // hosts replicas and blocks, and speaks for any process
+	Server Role = "server" // hosts replicas and blocks, and acts for any process
 	Admin  Role = "admin"  // requests changes of the cluster
 	Client Role = "client" // mounts: requests the operations of its users
 )
@@ -25,14 +25,14 @@ type Identity struct {
 	Cluster string
 	Role    Role
 	Name    string
-	// Authority has the users and groups that a client may speak for; every client has one. Nil, for servers
+	// Authority has the users and groups that a client may act for; every client has one. Nil, for servers
 	// and admins, means no bounds.
 	Authority *posix.Authority
 }
 
 const scheme = "globalfs"
 
-var errNoAuthority = errors.New("a client's must say ?uids=RANGES&gids=RANGES")
+var errNoAuthority = errors.New("the identity of a client must end with ?uids=RANGES&gids=RANGES")
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
 
@@ -47,7 +47,7 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// String is the identity in the form of certificates.
+// String returns the identity in the form of certificates.
 func (id Identity) String() string {
 	text := fmt.Sprintf("%s://%s/%s/%s", scheme, id.Cluster, id.Role, id.Name)
 	if id.Authority != nil {
@@ -63,7 +63,7 @@ func FromCertificate(c *x509.Certificate) (Identity, error) {
 	case c.IsCA:
 		return Identity{}, errors.New("this is the certificate of a CA, not of a process")
 	case len(c.URIs) != 1:
-		return Identity{}, fmt.Errorf("the certificate has %d URIs: one must say who this is", len(c.URIs))
+		return Identity{}, fmt.Errorf("the certificate has %d URIs: there must be one, with the identity of the process", len(c.URIs))
 	}
 	return parse(c.URIs[0].String())
 }
@@ -88,7 +88,7 @@ func parse(uri string) (id Identity, err error) {
 	case id.Role != Server && id.Role != Admin:
 		err = fmt.Errorf("there is no role %q", id.Role)
 	case hasQuery:
-		err = fmt.Errorf("a %s's ends with its name", id.Role)
+		err = fmt.Errorf("the identity of a %s must end with its name", id.Role)
 	}
 	if err != nil {
 		return Identity{}, fmt.Errorf("identity %q: %w", uri, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAscendingFindsWhatGetFinds, with and without values in the cache, in tables and in the journal.
+// An ascending read finds what Get finds, with and without values in the cache, in tables and in the journal.
 func TestAscendingFindsWhatGetFinds(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Options{})

@@ -119,7 +119,7 @@ func TestCorrectDigest(t *testing.T) {
 	})
 }
 
-// BenchmarkCommit is a batch of ten keys with and without a digest.
+// BenchmarkCommit measures the commit of a batch of ten keys, with and without a digest.
 func BenchmarkCommit(b *testing.B) {
 	for _, kept := range []bool{false, true} {
 		b.Run(fmt.Sprintf("digest=%t", kept), func(b *testing.B) {

@@ -12,13 +12,13 @@ import (
 	"github.com/globalfs/globalfs/internal/durable"
 )
 
-// Fill hands all entries of a store to set, each key once and in any order. set copies both.
+// Fill calls set with all entries of a store, each key once and in any order. set copies key and value.
 type Fill = func(set func(key, value []byte) error) error
 
 // Names of directories beside that of a store.
 const (
-	filling = ".new"  // is being filled; the next Open removes it
-	filled  = ".next" // is complete, and takes the place of the store at the next Open
+	filling = ".new"  // a store that is being filled; the next Open removes it
+	filled  = ".next" // a complete store, which replaces the store at the next Open
 )
 
 // Parameters of a store that is being filled, in bytes.
@@ -27,10 +27,10 @@ const (
 	fillBatch  = 1 << 20
 )
 
-// Replace replaces the store by the entries that fill sets. It holds a bounded part of them in memory. After
-// an error nothing has changed. A store on disk has its former content until it is opened again, after a loss
-// of power, too; what is written to it in between is lost. A store in memory
-// changes at once. A store that keeps a digest takes it from the entries, which have it under its key.
+// Replace replaces the content of the store by the entries that fill sets. It holds a bounded part of them in
+// memory. After an error nothing has changed. A store on disk has its former content until it is opened
+// again, also after a loss of power; writes to the store before it is opened again are lost. A store in
+// memory changes at once. A store that keeps a digest reads the digest from its key in the new entries.
 func (s *Store) Replace(fill Fill) error {
 	if s.err != nil {
 		return s.err
@@ -96,8 +96,8 @@ func (l *level) replace(fill Fill) (err error) {
 	return durable.SyncDir(filepath.Dir(l.dir))
 }
 
-// takePlace puts the complete content that Replace has left beside the store in dir into its place. It fails
-// if another process has the store open: that one may be filling the content.
+// takePlace replaces the store in dir by the complete content that Replace has left beside it. It fails if
+// another process has the store open, because this process may be writing the content.
 func takePlace(dir string) error {
 	unfinished, err := durable.Exists(dir + filling)
 	complete, err2 := durable.Exists(dir + filled)

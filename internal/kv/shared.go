@@ -34,7 +34,7 @@ func OpenShared(dir string, o Options) (*Shared, error) {
 	return &Shared{db: db, files: files}, nil
 }
 
-// Get gives the value of key, which belongs to the caller; nil if it is absent.
+// Get returns a copy of the value of key; nil if it is absent.
 func (s *Shared) Get(key []byte) ([]byte, error) {
 	value, err := s.db.Get(key, nil)
 	switch {
@@ -66,7 +66,7 @@ func (s *Shared) Write(b *Batch, sync bool) error {
 	return nil
 }
 
-// Close closes the store. Calls after it give ErrClosed.
+// Close closes the store. Later calls return ErrClosed.
 func (s *Shared) Close() error {
 	if err := errors.Join(s.db.Close(), s.files.Close()); err != nil {
 		return fmt.Errorf("close store: %w", mark(err))
@@ -84,7 +84,7 @@ func (b *Batch) Set(key, value []byte) { b.batch.Put(key, value) }
 // Delete removes key if it is there.
 func (b *Batch) Delete(key []byte) { b.batch.Delete(key) }
 
-// Size is the approximate size of the batch in the journal, in bytes.
+// Size returns the approximate size of the batch in the journal, in bytes.
 func (b *Batch) Size() int { return len(b.batch.Dump()) }
 
 // mark turns LevelDB's errors into this package's. A file that is missing is damage too.

@@ -14,7 +14,8 @@ type View struct {
 	err   error
 }
 
-// View commits, and gives the store as it is then. The caller closes the view, before the store.
+// View commits the pending writes, and returns the present content of the store. The caller must close the
+// view before the store.
 func (s *Store) View() (*View, error) {
 	if err := s.Commit(false); err != nil {
 		return nil, err

@@ -135,7 +135,7 @@ func replace(m *Machine, x *exported) {
 	for i := range x.xattrs {
 		m.keys.Set(nameKey(prefixXattr, n.Ino, x.xattrs[i].name), x.xattrs[i].value)
 	}
-	m.born(&n)
+	m.storeNew(&n)
 }
 
 func forgetExtents(m *Machine, ino posix.Ino) {

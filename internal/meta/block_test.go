@@ -125,7 +125,7 @@ func TestTimesInTheQueueDoNotFall(t *testing.T) {
 	require.Equal(t, []posix.Time{50, 50, 60, 60}, times)
 }
 
-// awayBlock is a file with a block that was written in partition 1, and has moved to partition 0.
+// awayBlock returns a file with a block that was written in partition 1, and has moved to partition 0.
 func awayBlock(t *testing.T) (f *tree, ino posix.Ino, id posix.BlockID) {
 	f, id = newTree(t, 3), posix.MakeBlockID(1, 1, 1)
 	ino = f.make(1, root(1), "f", 0o600)
@@ -139,7 +139,8 @@ func (f *tree) known(id posix.BlockID) bool {
 	return f.at(int(id.Partition()), ids(meta.OpGarbage, id)).Data[0] == 0
 }
 
-// The home of a block keeps it as long as it is anywhere, and hears when it is not.
+// The home of a block keeps the block as long as a file in any partition has it, and gets a post when no file
+// has it any more.
 func TestBlocksAwayFromHome(t *testing.T) {
 	f, ino, id := awayBlock(t)
 	require.True(t, f.known(id))
@@ -154,7 +155,7 @@ func TestBlocksAwayFromHome(t *testing.T) {
 	f.mustCross(meta.Command{Op: meta.OpMove, Child: ino, Target: 0}, 1, 0)
 	require.True(t, f.known(id))
 	f.must(0, meta.Command{Op: meta.OpSetAttr, Ino: ino, Set: meta.SetSize, Attr: posix.Attr{Size: 5}})
-	require.Empty(t, f.told(0), "a part is left")
+	require.Empty(t, f.postsOf(0), "a part is left")
 	f.must(0, meta.Command{Op: meta.OpSetAttr, Ino: ino, Set: meta.SetSize})
 	local, usage := queue(t, f.machines[0])
 	require.Equal(t, []meta.Dropped{{Place: 1, ID: id, Time: local[0].Time}}, local, "there may be copies here")
@@ -164,7 +165,7 @@ func TestBlocksAwayFromHome(t *testing.T) {
 	require.EqualValues(t, 1, f.at(0, ids(meta.OpCollected, id)).Number)
 	require.EqualValues(t, 0, f.at(1, ids(meta.OpCollected, id)).Number)
 	require.True(t, f.known(id))
-	post := f.told(0)
+	post := f.postsOf(0)
 	require.Len(t, post, 1)
 	f.mail()
 	require.EqualValues(t, 1, f.at(1, ids(meta.OpCollected, id)).Number)
@@ -173,7 +174,8 @@ func TestBlocksAwayFromHome(t *testing.T) {
 	require.False(t, f.known(id))
 }
 
-// Home hears that a block is dropped before it has decided the move that took it away.
+// The home of a block learns that the block is dropped before it has decided the move of the block's file to
+// another partition.
 func TestAPostOvertakesADecision(t *testing.T) {
 	f, id := newTree(t, 2), posix.MakeBlockID(1, 1, 1)
 	ino := f.make(1, root(1), "f", 0o600)
@@ -194,7 +196,8 @@ func TestAPostOvertakesADecision(t *testing.T) {
 	require.Equal(t, meta.BlockUsage{Dropped: 1, DroppedBytes: 9}, usage)
 }
 
-// A large file that ends away from home tells the homes of all its blocks, in as few posts as hold them.
+// When a large file is removed in another partition than its home, posts inform the homes of all its blocks.
+// There are as few posts as possible.
 func TestDroppedBlocksTravelTogether(t *testing.T) {
 	f := newTree(t, 3)
 	ino := f.make(1, root(1), "f", 0o600)

@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// populated is a small state that has every kind of key.
+// populated returns a small state that has every kind of key.
 func populated(t *testing.T) *kv.Store {
 	keys := kv.NewMemory()
 	m, err := New(keys, Config{Genesis: []Birth{{"remote", posix.MakeIno(1, 1)}}})

@@ -92,7 +92,7 @@ func TestCheckAllOfSoundPartitions(t *testing.T) {
 	require.Empty(t, f.check())
 }
 
-// A partition that is another one's, or none, is told alone.
+// If a store belongs to another partition, or is no store, CheckAll reports only this.
 func TestCheckAllOfOthersStores(t *testing.T) {
 	f := sound(t)
 	f[1].keys.Delete(stateKey)

@@ -22,7 +22,7 @@ const (
 	OpRemoveXattr               // Ino Name
 	OpMove                      // Child Target -> Attr: the inode with all it holds goes to partition Target; its number and names stay
 	OpPlace                     // Ino=directory Data=an encoded Rule: where new children go, and the table of partition 0; Target Flags: PlaceMove -> existing children are to be moved to Target
-	OpTask                      // Ino Target Length=inodes moved so far Flags: TaskPause, TaskResume, TaskDone: tells of a task
+	OpTask                      // Ino Target Length=inodes moved so far Flags: TaskPause, TaskResume, TaskDone: changes or reports the state of a task
 	OpLock                      // Ino Offset Length (0: to the end) Owner PID Flags: LockWrite, LockUnlock, LockFlock -> EAGAIN if others hold it; goes to the home of the inode
 	OpGone                      // Child Target: to the home of an inode: the inode, in partition Target, has no name any more (Outbox)
 	OpReleased                  // Child: to the partition of an inode: no session holds the inode open (Outbox)

@@ -110,7 +110,8 @@ func TestXattrLimits(t *testing.T) {
 	require.Greater(t, len(list.Data), 63<<10)
 }
 
-// An answer has a bound; it says up to where it is complete, and the rest can be asked for.
+// An answer has a limited number of extents. It contains the offset up to which it is complete, and a further
+// query returns the other extents.
 func TestManyExtentsComeInParts(t *testing.T) {
 	f := newFS(t)
 	file := f.make(posix.Root, "f", posix.TypeRegular|0o644)

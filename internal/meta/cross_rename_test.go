@@ -222,7 +222,8 @@ func TestRenameInOnePartitionHeedsUndecidedParents(t *testing.T) {
 	f.check()
 }
 
-// An entry says where its inode is, also after an exchange: home may be elsewhere, and is not asked then.
+// An entry has the partition of its inode, also after an exchange. So the home of the inode, which may be
+// another partition, need not be queried.
 func TestExchangeKeepsWhereInodesAre(t *testing.T) {
 	f := newTree(t, 3)
 	a, b := f.make(0, posix.Root, "a", dirMode), f.make(1, root(1), "b", dirMode)
@@ -236,8 +237,7 @@ func TestExchangeKeepsWhereInodesAre(t *testing.T) {
 	require.Equal(t, meta.Result{Attr: posix.Attr{Ino: dir, Mode: posix.TypeDir}, Number: 0}, f.lookup(1, b, "y"))
 }
 
-// A directory that has a rule of its own stays where it is when it is renamed: nobody is asked to move its
-// content.
+// A directory with its own rule stays in its partition when it is renamed: no task moves its content.
 func TestADirectoryWithARuleStaysWhereItIs(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		f := newTree(t, 2)

@@ -117,7 +117,8 @@ func (u *undecided) prepare(parties ...uint16) *undecided {
 	return u
 }
 
-// decide gives the votes to all parties, in another order to each, and the answer of the first.
+// decide passes the votes to all parties, in another order to each, and returns the answer of the first
+// party.
 func (u *undecided) decide() meta.Result {
 	u.f.t.Helper()
 	var answer meta.Result
@@ -183,8 +184,8 @@ func (f *tree) mailTo(p int, to uint16) bool {
 // posts gives the posts of p to another partition.
 func (f *tree) posts(p int, to uint16) []meta.Post { return f.machines[p].Outbox(to, 9) }
 
-// told gives all posts of p that are not about numbers.
-func (f *tree) told(p int) (all []meta.Post) {
+// postsOf returns all posts of p that are not about numbers.
+func (f *tree) postsOf(p int) (all []meta.Post) {
 	for _, to := range f.machines[p].Destinations() {
 		all = append(all, f.posts(p, to)...)
 	}
@@ -230,7 +231,7 @@ func remote(ino posix.Ino, at uint64) meta.Result {
 // held is the answer to an update that meets a hold.
 var held = meta.Result{Code: posix.EHELD}
 
-// executed is the number of the last post of another partition that p has executed.
+// executed returns the number of the last post of another partition that p has executed.
 func (f *tree) executed(p, from int) uint64 {
 	return f.machines[p].ExecutePosts(uint16(from), 1, nil, 0, 0)
 }

@@ -24,16 +24,17 @@ func Touched(m *Machine, c *Command) []Object {
 	return objectsOf(m, m.wanted(c))
 }
 
-// ApplyNumbered is Machine.Apply for a command that makes an inode with a given number in the partition of
-// its directory; 0: the machine chooses the number. The caller guarantees that no inode ever had the number.
+// ApplyNumbered is like Machine.Apply, for a command that makes an inode with a given number in the partition
+// of its directory; 0: the machine chooses the number. The caller guarantees that no inode ever had the
+// number.
 func ApplyNumbered(m *Machine, c *Command, counter uint64, number posix.Ino) Result {
 	m.chosen = number
 	defer func() { m.chosen = 0 }()
 	return m.Apply(c, counter)
 }
 
-// TouchedHere is Touched for a command of several partitions. A command that permissions refuse here touches
-// nothing.
+// TouchedHere is like Touched, for a command of several partitions. A command that permissions refuse here
+// touches nothing.
 func TouchedHere(m *Machine, c *Command, parties []uint16) []Object {
 	v, wanted := m.ballot(c, parties)
 	if v.code == posix.EACCES || v.code == posix.EPERM {

@@ -72,7 +72,8 @@
 //
 // # Keys
 //
-// Numbers in keys are big endian and of 8 bytes; values are varints (package varint) unless said.
+// Numbers in keys are big endian and have 8 bytes, and values are varints (package varint), unless this list
+// says otherwise.
 //
 //	0x01                  format, partition, newest inode, inodes, bytes; of the blocks of this home those in
 //	                      use and their bytes; blocks in the queue, bytes of those of this home; the newest

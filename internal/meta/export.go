@@ -145,5 +145,5 @@ func (m *Machine) storeExported(x *exported) {
 		invariant.Check(err == nil, "rule of directory %d, which decodeExport has read: %v", n.Ino, err)
 		m.fillFor(&r)
 	}
-	m.born(&n)
+	m.storeNew(&n)
 }

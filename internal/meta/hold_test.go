@@ -12,7 +12,7 @@ import (
 
 var someone = posix.Cred{UID: 1000, GID: 100}
 
-// setAttr is a SetAttr of root's.
+// setAttr returns a SetAttr of root's.
 func setAttr(ino posix.Ino, set uint32, a posix.Attr) meta.Command {
 	return meta.Command{Op: meta.OpSetAttr, Ino: ino, Set: set, Attr: a}
 }
@@ -36,7 +36,7 @@ func TestWhatAVoteHasReadIsHeld(t *testing.T) {
 	f.must(1, chmod)
 }
 
-// Times that nobody sets never take back what somebody has set later, and ctime never goes back.
+// An implicit time never replaces the time of a later change, and ctime never decreases.
 func TestTimesMerge(t *testing.T) {
 	f := newTree(t, 3)
 	file := f.make(1, root(1), "x", 0o644)
@@ -108,7 +108,8 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// Which updates of partition 1 meet the holds of a command there. The rest goes on.
+// The table has the updates of partition 1 that conflict with the holds of a command there. Other updates are
+// executed.
 func TestWhatIsHeld(t *testing.T) {
 	xattr := func(ino posix.Ino, name string) meta.Command {
 		return meta.Command{Op: meta.OpSetXattr, Ino: ino, Name: name, Data: []byte("v")}
@@ -258,8 +259,8 @@ func TestAWriteThatTakesSetIDIsHeld(t *testing.T) {
 	require.Equal(t, posix.OK, u.decide().Code)
 }
 
-// The roots of partitions cannot move, and nobody holds them as directories on a way; nor the directories
-// above both directories of a rename.
+// A rename holds the directories on the ways from its two directories up to the place where the ways meet. It
+// does not hold the directories above, and not the roots of partitions, which cannot move.
 func TestWaysAreHeldUpToWhereTheyMeet(t *testing.T) {
 	f := newTree(t, 2)
 	common := f.make(0, posix.Root, "common", dirMode)

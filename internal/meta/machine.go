@@ -11,8 +11,8 @@ import (
 type Config struct {
 	Partition uint16
 	Genesis   []Birth    // the entries of the root directory at birth, in this order
-	Time      posix.Time // of birth
-	Owner     posix.Cred // of the root directory
+	Time      posix.Time // the time of birth
+	Owner     posix.Cred // the owner of the root directory
 	// Shards are the partitions of the region at birth, including this one, over which new directories
 	// spread. They are used at birth only; a stored partition has its own list (AddShards).
 	Shards []uint16

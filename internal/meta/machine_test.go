@@ -27,7 +27,7 @@ func newFS(t *testing.T) *fs {
 	return &fs{t: t, keys: keys, m: m}
 }
 
-// do applies c as it comes out of the codec; its time is its number.
+// do encodes, decodes and applies c. The time of c is its number.
 func (f *fs) do(c meta.Command) meta.Result {
 	f.t.Helper()
 	f.counter++

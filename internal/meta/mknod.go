@@ -23,7 +23,7 @@ func (m *Machine) mknod(c *Command) Result {
 		n.Ino = m.freshNumber()
 	}
 	m.enterNew(c, &s, &n, m.cfg.Partition)
-	m.born(&n)
+	m.storeNew(&n)
 	return Result{Attr: n.Attr, Number: uint64(m.cfg.Partition), Dir: c.dirResult(&s)}
 }
 
@@ -49,8 +49,8 @@ func (m *Machine) enterNew(c *Command, s *scene, n *inode, at uint16) {
 	m.save(dir)
 }
 
-// born stores a new inode.
-func (m *Machine) born(n *inode) {
+// storeNew stores a new inode.
+func (m *Machine) storeNew(n *inode) {
 	m.state.inodes++
 	m.save(n)
 }

@@ -54,7 +54,7 @@ var inodes = map[string]struct {
 	"statfs":               {meta.Command{Op: meta.OpStatFS}, true, nil, false},
 }
 
-// refused are those that nobody may.
+// refused has the operations that no client may use.
 var refused = map[string]bool{
 	"chown": true, "chgrp, a strange one": true, "set what is no": true, "set trusted xattr": true, "remove trusted xattr": true,
 	"get trusted xattr": true, "lookup of nothing": true,
@@ -137,7 +137,8 @@ func TestWhatIsNotForClients(t *testing.T) {
 	}
 }
 
-// A task is told of, stopped and resumed where its directory is, for the machine of its owner.
+// A bound client can list, stop and resume the tasks of its users' directories only, and cannot report their
+// progress.
 func TestTasksAreBound(t *testing.T) {
 	f := newFS(t)
 	mine, other := f.mkdir(posix.Root, "mine"), f.mkdir(posix.Root, "other")

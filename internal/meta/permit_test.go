@@ -206,7 +206,7 @@ var callers = []struct {
 	{says: posix.Cred{UID: 1000, GID: 300}, stranger: true},
 }
 
-// attrs are those that a directory, or its content, may have.
+// attrs returns the attributes that a directory, or its content, may have.
 func attrs(modes ...posix.Mode) (all []posix.Attr) {
 	for _, uid := range []uint32{1000, 2000, posix.NobodyID} {
 		for _, gid := range []uint32{100, 300} {
@@ -220,7 +220,8 @@ func attrs(modes ...posix.Mode) (all []posix.Attr) {
 
 type views struct{ d, n posix.Attr }
 
-// sceneries are those that differ in the attributes that count: once of the directory, once of its content.
+// sceneries returns views that differ in the attributes that count, first of the directory, and then of its
+// content.
 func sceneries() (all []views) {
 	for _, d := range attrs(0, 0o700, 0o070, 0o007, 0o333, 0o111, 0o555, 0o1777) {
 		all = append(all, views{d, posix.Attr{UID: 2000, GID: 300, Mode: 0o666}})

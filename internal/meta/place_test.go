@@ -118,7 +118,7 @@ func TestRulesInPages(t *testing.T) {
 	require.Empty(t, f.rules(^posix.Ino(0), 0))
 }
 
-// partition is the store of one more partition at birth.
+// partition returns the store of one more partition at birth.
 func partition(t *testing.T, number uint16) meta.Keys {
 	keys := kv.NewMemory()
 	_, err := meta.New(keys, meta.Config{Partition: number})

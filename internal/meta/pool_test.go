@@ -21,7 +21,8 @@ func (f *tree) stored(p int, prefix byte) (count int) {
 	return count
 }
 
-// Something new in another partition is named and answered by its directory's alone.
+// If a new inode is in another partition than its directory, the partition of the directory alone enters the
+// name and answers.
 func TestMadeElsewhere(t *testing.T) {
 	f := newTree(t, 3)
 	dir := f.make(1, root(1), "dir", dirMode|posix.SetGID)

@@ -120,7 +120,7 @@ func (r *reconciler) note(n *naming, what string, args ...any) {
 	r.changes = append(r.changes, change{n.dir, n.name, fmt.Sprintf(what, args...)})
 }
 
-// report returns the changes with their paths.
+// report returns the texts of the changes, with their paths.
 func (r *reconciler) report() []string {
 	all := make([]string, len(r.changes))
 	for i, c := range r.changes {

@@ -52,9 +52,10 @@ func refusedBy(m *Machine, ino posix.Ino, may func(*posix.Attr) posix.Code) posi
 	return may(&n.Attr)
 }
 
-// mayFind checks that the user may look up a name in a directory; mayList checks that the user may list its
-// names.
+// mayFind checks that the user may look up a name in a directory.
 func (c *Command) mayFind(dir *posix.Attr) posix.Code { return c.admits(dir, posix.Execute) }
+
+// mayList checks that the user may list the names in a directory.
 func (c *Command) mayList(dir *posix.Attr) posix.Code { return c.admits(dir, posix.Read) }
 
 // mayEnter checks that names in a directory may be changed.

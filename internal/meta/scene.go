@@ -110,7 +110,7 @@ func (s *sight) directory(name string) posix.Code {
 	return checkName(name)
 }
 
-// finds is directory, with the check that the user may look up the name.
+// finds makes the checks of directory, and checks that the user may look up the name.
 func (s *sight) finds(c *Command, name string) posix.Code {
 	if code := s.directory(name); code != posix.OK {
 		return code

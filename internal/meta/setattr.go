@@ -27,7 +27,7 @@ func (m *Machine) setAttr(c *Command) Result {
 	return Result{Attr: n.Attr}
 }
 
-// checkSize refuses a size for an inode without a size, and an invalid size.
+// checkSize refuses to set the size of an inode that is not a regular file, and refuses an invalid size.
 func (c *Command) checkSize(n *inode) posix.Code {
 	switch {
 	case c.Set&SetSize == 0:

@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 )
 
-// snapshotOf is a snapshot of a few keys.
+// snapshotOf returns a snapshot of a few keys.
 func snapshotOf(t testing.TB, keys ...string) []byte {
 	s := kv.NewMemory()
 	for _, k := range keys {

@@ -9,10 +9,10 @@ import (
 // touched is the state that queries can read and a command changes: names, and inodes with their attributes
 // and content. Directories that are only on a way up are held, but not touched.
 type touched struct {
-	names  []hold // names
-	inodes []posix.Ino
-	moved  []posix.Ino // those of inodes that get another parent
-	whole  []posix.Ino // those of inodes that arrive, leave or are removed, with all their names
+	names  []hold      // the names
+	inodes []posix.Ino // the inodes
+	moved  []posix.Ino // the inodes that get another parent
+	whole  []posix.Ino // the inodes that arrive, leave or are removed, with all their names
 	rows   bool        // the table of placements, or the tasks
 }
 

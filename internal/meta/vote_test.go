@@ -76,7 +76,7 @@ func TestExportRoundTrip(t *testing.T) {
 	}
 }
 
-// The order of votes is nobody's to choose.
+// The outcome does not depend on the order of the votes.
 func TestTheOutcomeIsOfTheVotes(t *testing.T) {
 	p := newPair(t)
 	c := p.rename()

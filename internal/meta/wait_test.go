@@ -105,8 +105,8 @@ func (f *tree) vote(p int, u *undecided) meta.Vote {
 	return v
 }
 
-// An undecided command touches the names that it changes, attributes of their directories, and the inodes
-// themselves; nothing above, and no other names.
+// An undecided command touches the names that it changes, the attributes of their directories, and the inodes
+// of these names. It touches no directories above, and no other names.
 func TestTouches(t *testing.T) {
 	s := newStage(t)
 	s.make(1, s.a, "n", 0o600)
@@ -148,8 +148,8 @@ func TestTouches(t *testing.T) {
 	require.Equal(t, posix.OK, u.prepare(0).decide().Code)
 }
 
-// If a party refuses a command alone the votes together come to an error of the command, and to that one if
-// it is final, for any permissions.
+// For any permissions: if a party alone refuses a command, the votes of all parties give an error, too. They
+// give the same error if the error of the party is final.
 func TestARefusalAloneIsARefusal(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	refused := 0

@@ -50,17 +50,17 @@ func (r Report) end() {
 			kind = prometheus.CounterValue
 		}
 		m, err := prometheus.NewConstMetric(r.gatherer.descriptions[s.name], kind, s.value, s.labels...)
-		r.tell(s.name, m, err)
+		r.output(s.name, m, err)
 	}
 }
 
 // Durations outputs a histogram, if it is not empty.
 func (r Report) Durations(name Name, d *Durations, labels ...string) {
 	m, err := d.metric(r.gatherer.descriptions[name], labels)
-	r.tell(name, m, err)
+	r.output(name, m, err)
 }
 
-func (r Report) tell(name Name, m prometheus.Metric, err error) {
+func (r Report) output(name Name, m prometheus.Metric, err error) {
 	if err != nil {
 		m = prometheus.NewInvalidMetric(r.gatherer.descriptions[name], err)
 	}

@@ -78,7 +78,7 @@ func TestBoundMachine(t *testing.T) {
 	require.NoError(t, shell(t, dir, 1001, "test ! -w alice; cat alice/f; ! cat alice/private/s; echo mine > all/of-1001"))
 	require.Error(t, shell(t, dir, 1000, "rm -f all/of-1001"), "sticky")
 
-	require.Error(t, shell(t, filepath.Join(dir, "bob"), 2000, "echo x > new"), "the machine does not speak for Bob")
+	require.Error(t, shell(t, filepath.Join(dir, "bob"), 2000, "echo x > new"), "the machine does not act for Bob")
 	require.NoError(t, shell(t, dir, 0, "touch all/squashed; ! cat bob/secret; ! touch bob/x; ! chmod 777 alice; ! rm alice/f; ! chown 1000 all"))
 	require.EqualValues(t, posix.NobodyID, m.stat(t, "all/squashed").Uid)
 	require.Equal(t, "s", m.read(t, "bob/secret"))

@@ -195,9 +195,9 @@ func (f *fileSystem) tasks(ctx context.Context, h *fuse.InHeader, after int) ([]
 	}
 	slices.SortFunc(all, func(a, b client.PartitionTask) int { return compareInos(a.Dir, b.Dir) })
 	return page(all, after, func(t *client.PartitionTask) Task {
-		said := f.task(&t.Task)
-		said.Path = f.pathFor(ctx, h, t.Dir)
-		return said
+		task := f.task(&t.Task)
+		task.Path = f.pathFor(ctx, h, t.Dir)
+		return task
 	})
 }
 
@@ -207,11 +207,11 @@ func (f *fileSystem) placements(ctx context.Context, h *fuse.InHeader, after int
 		return nil, err
 	}
 	return page(all, after, func(p *meta.Placement) Placement {
-		said := Placement{Inode: uint64(p.Dir), Path: f.pathFor(ctx, h, p.Dir), Target: f.region(p.Target)}
+		placement := Placement{Inode: uint64(p.Dir), Path: f.pathFor(ctx, h, p.Dir), Target: f.region(p.Target)}
 		if rule := f.rule(&p.Rule); rule != nil {
-			said.Rule = *rule
+			placement.Rule = *rule
 		}
-		return said
+		return placement
 	})
 }
 

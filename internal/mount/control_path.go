@@ -20,8 +20,8 @@ const (
 
 func compareInos(a, b posix.Ino) int { return cmp.Compare(a, b) }
 
-// pathFor is path on behalf of a user. It returns an empty path for a directory of another user, because this
-// user may lack permission for the names above it.
+// pathFor calls path on behalf of a user. It returns an empty path for a directory of another user, because
+// this user may lack permission for the names above it.
 func (f *fileSystem) pathFor(ctx context.Context, h *fuse.InHeader, dir posix.Ino) string {
 	if h.Uid != 0 {
 		a, err := f.client.GetAttr(ctx, dir)

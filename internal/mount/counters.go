@@ -6,8 +6,8 @@ import (
 	"github.com/globalfs/globalfs/internal/client"
 )
 
-// Counters are the counters of a mount since the start of the process that serves it, and the processes
-// involved.
+// Counters are the counters of a mount since the start of its process. They include the process and the
+// servers.
 type Counters struct {
 	PID      int      `json:"pid"`      // process that serves the mount
 	Servers  []Server `json:"servers"`  // servers of the cluster

@@ -29,8 +29,8 @@
 //   - O_APPEND is atomic among all mounts: the offset is chosen where writes are ordered. Data longer than 1
 //     MiB is appended in several steps.
 //   - A file that was removed can be used until the last close.
-//   - The kernel checks permissions (default_permissions) against these cached attributes. A
-//     write by another user removes set-id bits (the kernel requests it with the write).
+//   - The kernel checks permissions (default_permissions) with the cached attributes. A write by another user
+//     removes the set-id bits: the kernel requests this with the write.
 //   - Locks of flock and fcntl (also of open file descriptions) hold among all mounts. They end with the last
 //     close or the process, and with the mount's session if the mount dies. A read under a lock sees all
 //     writes under the lock, whatever the kernel has cached.

@@ -158,8 +158,8 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte
 	return uint32(written.Bytes), fuse.OK
 }
 
-// largeReserve is the number of bytes from which on fallocate asks whether there is so much free space. No
-// space is reserved: others may use it.
+// largeReserve is the number of bytes from which on fallocate checks that so much space is free. fallocate
+// does not reserve the space: others may use it.
 const largeReserve = 64 << 20
 
 // isTooLarge returns true if fallocate would reserve more bytes behind the end of the file than are free.

@@ -53,7 +53,7 @@ func newFileSystem(cfg *Config) *fileSystem {
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		client:        cfg.Client,
 		waits:         w,
-		persister:     &persister{client: cfg.Client, told: map[descriptor]uint64{}},
+		persister:     &persister{client: cfg.Client, reported: map[descriptor]uint64{}},
 		cacheTime:     max(0, cfg.CacheTime),
 		versions:      versions{opened: map[posix.Ino]version{}},
 		listings:      listings{open: map[uint64]*listing{}},

@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// direct is a file system that the test calls in the kernel's place.
+// direct returns a file system that the test calls in the kernel's place.
 func direct(t *testing.T) (*fileSystem, *clienttest.Network) {
 	n := clienttest.New(t, spec, time.Minute)
 	f := newFileSystem(&Config{Client: n.Client(t, "us-west-2"), CacheTime: time.Hour})

@@ -92,7 +92,7 @@ func TestKilledDaemon(t *testing.T) {
 	require.False(t, ok)
 }
 
-// When no daemon lives, the mount goes, so that no program hangs.
+// When no daemon is left, the mount ends, so that no program hangs.
 func TestDaemonsThatDie(t *testing.T) {
 	h := holdHere(t, role{FailAt: "successor"})
 	require.NoError(t, os.WriteFile(h.path("f"), []byte("x"), 0o644))

@@ -111,7 +111,7 @@ func TestRenameOfAFileElsewhere(t *testing.T) {
 	require.EqualValues(t, len("new content"), a.Size)
 }
 
-// A handover takes losses along that programs were not told of, and `globalfs sync` tells them once.
+// A handover passes on the losses that were not reported to programs, and `globalfs sync` reports them once.
 func TestLossesAreHandedOver(t *testing.T) {
 	m := mountHere(t)
 	f := losing(t, m)

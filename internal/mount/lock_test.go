@@ -84,7 +84,7 @@ func TestFlockAfterClose(t *testing.T) {
 	}
 }
 
-// ranges is fcntl on bytes from start on; a length of 0 means all following bytes.
+// ranges calls fcntl for a lock on length bytes from start on; a length of 0 means all following bytes.
 func ranges(f *os.File, op int, kind int16, start, length int64) error {
 	return unix.FcntlFlock(f.Fd(), op, &unix.Flock_t{Type: kind, Start: start, Len: length})
 }

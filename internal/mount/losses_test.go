@@ -32,8 +32,8 @@ func (r *refusing) Call(ctx context.Context, to multicast.ProcessID, request []b
 	return r.Caller.Call(ctx, to, request)
 }
 
-// Each open file and directory that lost changes concern is told once, by fsync; close tells it, too, without
-// an effect on fsync. The mount is told once. The next process does not tell again what was told.
+// fsync of each open file and directory that lost changes concern reports the loss once. close reports it,
+// too, without an effect on fsync. The mount reports it once. The next process does not repeat reports.
 func TestLossesOfHeldDirectories(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	var servers refusing

@@ -204,10 +204,10 @@ func (n *notices) end() {
 type belief int
 
 const (
-	brief     belief = iota // for Config.CacheTime: there will be no notices of them
-	overtaken               // once: they may be from before an own change
-	calm                    // once: there was a notice a moment ago, and none is sent for a while
-	lasting                 // until a notice
+	brief     belief = iota // use them for Config.CacheTime: no notice of a change will follow
+	overtaken               // use them once: they may be from before an own change
+	calm                    // use them once: a notice was sent a moment ago, and no other is sent for calmTime
+	lasting                 // use them until a notice
 )
 
 // believe records that the kernel will cache the attributes of an inode from the answer to a request.
@@ -232,8 +232,8 @@ func (n *notices) believe(a *posix.Attr, name client.Name, by serve.Order) belie
 	return lasting
 }
 
-// doubt returns the time of the newest answer that the kernel may not have processed; zero: it has processed
-// all. The caller holds mu.
+// doubt returns the time of the newest answer that the kernel may not have processed. It is zero if the
+// kernel has processed all answers. The caller holds mu.
 func (n *notices) doubt(g *given) time.Time {
 	if n.kernel.IsProcessed(g.by) {
 		return g.doubt
@@ -241,7 +241,7 @@ func (n *notices) doubt(g *given) time.Time {
 	return g.at
 }
 
-// isStuck reports whether a notice does not return. The caller holds mu.
+// isStuck reports whether the kernel does not return from a notice. The caller holds mu.
 func (n *notices) isStuck() bool { return !n.began.IsZero() && time.Since(n.began) > noticeStuck }
 
 // opened makes the kernel ask for the attributes of a file that is being opened, if the kernel may have older

@@ -20,8 +20,8 @@ func believing(t *testing.T, n *clienttest.Network) *mounted {
 	return mountAs(t, n, func(cfg *Config) { cfg.CacheTime = time.Hour })
 }
 
-// hears returns when the kernel of b gets notices of changes by a. There are no notices of changes before the
-// first answer to b's watcher.
+// hears waits until the kernel of b gets notices of changes by a. There are no notices before the first
+// answer to b's watcher.
 func hears(t *testing.T, a, b *mounted) {
 	t.Helper()
 	_, err := os.Stat(b.path("not there"))

@@ -75,7 +75,7 @@ func wishes(logger *slog.Logger) *fuse.MountOptions {
 		DisabledCapabilities: fuse.CAP_PASSTHROUGH,
 		Logger:               slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 		PanicHandler: func(evidence any) fuse.Status {
-			logger.Error("a request broke the mount's code: it gets EIO; please report this", "panic", evidence, "stack", string(debug.Stack()))
+			logger.Error("a request caused a panic in the mount: it gets EIO; please report this", "panic", evidence, "stack", string(debug.Stack()))
 			return fuse.EIO
 		},
 	}

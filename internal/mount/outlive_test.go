@@ -35,8 +35,9 @@ func newHeldWorker(dir string, seed uint64) *heldWorker {
 	return &heldWorker{dir: dir, random: rand.New(rand.NewPCG(seed, 1)), files: map[string]string{}, old: map[string]string{}}
 }
 
-// begin goes on in a new directory, which is held. Older ones are not, after a death: changes there are
-// ordered before they are answered, and may be done twice if the process dies.
+// begin continues in a new directory, which the mount holds. After the death of a process, older directories
+// are not held: changes there are ordered before they are answered, and may be executed twice if the process
+// dies.
 func (w *heldWorker) begin(name string) error {
 	maps.Copy(w.old, w.files)
 	clear(w.files)
@@ -152,9 +153,9 @@ func (w *heldWorker) check(t *testing.T, root string) {
 	}
 }
 
-// The process that serves a mount with held directories is killed again and again, while programs make,
-// rename, link, write and remove files there. The holder keeps the log: each operation that a program was
-// told of happens, once.
+// The process that serves a mount with held directories is killed repeatedly, while programs create, rename,
+// link, write and remove files there. The log holder keeps the log: each operation that was answered to a
+// program is executed exactly once.
 func TestKilledHoldingDaemon(t *testing.T) {
 	mounts := 3
 	if testing.Short() {
@@ -167,8 +168,8 @@ func TestKilledHoldingDaemon(t *testing.T) {
 	require.Positive(t, restored, "no process died with a log: the test shows nothing")
 }
 
-// killWhileHolding kills as often as a holder allows. It returns the number of operations that were answered
-// by a process which has died, and ordered by the next one.
+// killWhileHolding kills the serving process as often as one holder starts another. It returns the number of
+// operations that a dead process has answered and the next process has ordered.
 func killWhileHolding(t *testing.T) int64 {
 	h := holdHere(t, role{Holding: true})
 	other := mountOf(t, h.Network)

@@ -29,7 +29,7 @@ func (f *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status
 	return status(err)
 }
 
-// FsyncDir is Fsync of a directory.
+// FsyncDir is like Fsync, for a directory.
 func (f *fileSystem) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	ctx, end := f.waits.reading(cancel, in.Pid)
 	defer end()
@@ -42,8 +42,8 @@ func (f *fileSystem) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Sta
 type persister struct {
 	client *client.Client
 
-	mu   sync.Mutex
-	told map[descriptor]uint64 // number of losses that the descriptor need not report any more, including reports by other processes
+	mu       sync.Mutex
+	reported map[descriptor]uint64 // number of losses that the descriptor need not report any more, including reports by other processes
 }
 
 // descriptor is an open file or directory; the zero value: the mount.
@@ -54,7 +54,7 @@ type descriptor struct {
 
 func (p *persister) fsync(ctx context.Context, h *fuse.InHeader, d descriptor) error {
 	err := p.client.Persist(ctx, ino(h))
-	if p.tell(d, p.client.LossesOf(ino(h))) {
+	if p.mustReport(d, p.client.LossesOf(ino(h))) {
 		return posix.EIO
 	}
 	return err
@@ -66,7 +66,7 @@ func (p *persister) close(h *fuse.InHeader, d descriptor) error {
 	lost := p.client.LossesOf(ino(h))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if lost != p.told[d] {
+	if lost != p.reported[d] {
 		return posix.EIO
 	}
 	return nil
@@ -78,11 +78,11 @@ type Synced struct {
 	Seconds    float64 `json:"seconds"`
 }
 
-// syncAll is fsync of everything that this mount has written and seen.
+// syncAll is like Fsync, for everything that this mount has written and seen.
 func (p *persister) syncAll(ctx context.Context) ([]byte, error) {
 	began := time.Now()
 	err := p.client.PersistAll(ctx)
-	if p.tell(descriptor{}, p.client.Losses()) {
+	if p.mustReport(descriptor{}, p.client.Losses()) {
 		err = posix.EIO
 	}
 	if err != nil {
@@ -94,18 +94,19 @@ func (p *persister) syncAll(ctx context.Context) ([]byte, error) {
 // open records that a descriptor of an inode was opened.
 func (p *persister) open(d descriptor, ino posix.Ino) {
 	if count := p.client.LossesOf(ino); count > 0 {
-		p.tell(d, count)
+		p.mustReport(d, count)
 	}
 }
 
-// tell reports whether a descriptor must report a loss now; count is the number of losses so far.
-func (p *persister) tell(d descriptor, count uint64) bool {
+// mustReport reports whether a descriptor must report a loss now, and records that it has done so. count is
+// the number of losses so far.
+func (p *persister) mustReport(d descriptor, count uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if count == p.told[d] {
+	if count == p.reported[d] {
 		return false
 	}
-	p.told[d] = count
+	p.reported[d] = count
 	return true
 }
 
@@ -113,14 +114,14 @@ func (p *persister) tell(d descriptor, count uint64) bool {
 func (p *persister) forget(d descriptor) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.told, d)
+	delete(p.reported, d)
 }
 
 // state returns the reports so far, for another process.
 func (p *persister) state() (all []serve.Told) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for d, count := range p.told {
+	for d, count := range p.reported {
 		all = append(all, serve.Told{File: d.number, Directory: d.directory, Losses: count})
 	}
 	return all
@@ -131,6 +132,6 @@ func (p *persister) adopt(all []serve.Told) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, t := range all {
-		p.told[descriptor{t.File, t.Directory}] = t.Losses
+		p.reported[descriptor{t.File, t.Directory}] = t.Losses
 	}
 }

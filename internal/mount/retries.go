@@ -15,7 +15,8 @@ type retries struct {
 	refused map[uint32]time.Time // time at which a thread got ESTALE
 }
 
-// isOne reports whether an open by thread is a retry. If not, the caller returns ESTALE.
+// isOne reports whether an open by thread is a retry. If it is not, the caller returns ESTALE, and isOne
+// expects the retry.
 func (r *retries) isOne(thread uint32) bool {
 	now := time.Now()
 	r.mu.Lock()

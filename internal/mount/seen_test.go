@@ -78,7 +78,7 @@ func TestKernelHearsOfAttributes(t *testing.T) {
 	}
 }
 
-// Attributes that the kernel has do not cost a request, for longer than without notices. The kernel forgets
+// The kernel uses its attributes without a request for longer than it would without notices. It forgets
 // them when the stream of changes is cut.
 func TestKernelForgetsAttributesAfterACut(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)

@@ -17,16 +17,16 @@ type setIDs struct {
 
 func newSetIDs() setIDs { return setIDs{recent.New[posix.Ino, struct{}](maxSetIDs)} }
 
-// told records attributes in an answer to the kernel.
-func (s setIDs) told(a *posix.Attr) {
+// remember records the attributes of an answer to the kernel.
+func (s setIDs) remember(a *posix.Attr) {
 	if a.Mode&(posix.SetUID|posix.SetGID) != 0 && !a.Mode.IsDir() {
 		s.Put(a.Ino, struct{}{})
 	}
 }
 
-// taken makes the kernel drop the attributes of a file that may just have lost its set-id bits.
+// taken makes the kernel drop the attributes of a file if an update may have removed its set-id bits.
 func (s setIDs) taken(k *serve.Kernel, ino posix.Ino) {
-	if _, told := s.Get(ino); told {
+	if _, known := s.Get(ino); known {
 		s.Drop(ino)
 		k.ForgetAttributes(uint64(ino))
 	}

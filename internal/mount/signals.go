@@ -57,7 +57,7 @@ func fateOf(tid uint32) fate {
 
 // endsProcess reports whether one of the pending signals ends its process: SIGKILL, which the kernel adds
 // for other signals that end a process at once, or a signal with the default action that is not blocked.
-// Signals are bits, from the lowest: 1.
+// Each signal is a bit; the lowest bit is signal 1.
 func endsProcess(pending, blocked, handled uint64) bool {
 	const harmless = 1<<(unix.SIGCHLD-1) | 1<<(unix.SIGCONT-1) | 1<<(unix.SIGURG-1) | 1<<(unix.SIGWINCH-1) |
 		1<<(unix.SIGSTOP-1) | 1<<(unix.SIGTSTP-1) | 1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1)

@@ -31,7 +31,7 @@ const (
 // trustTime + trustSlack. It is not safe for concurrent use.
 type trusted struct {
 	young, old map[posix.Ino]given
-	since      time.Time               // when young was begun
+	since      time.Time               // the time at which young was made
 	calm       map[posix.Ino]time.Time // inodes with a recent notice; no other notice is sent until then
 	calmMost   int                     // size of calm at which old entries are removed
 }
@@ -42,7 +42,7 @@ type given struct {
 	name client.Name // the name in the request; zero: none
 	version
 	by    serve.Order // the request
-	doubt time.Time   // of an earlier answer that the kernel may not have processed; zero: it has processed all
+	doubt time.Time   // the time of an earlier answer that the kernel may not have processed; zero: none
 }
 
 func newTrusted() trusted {
@@ -128,7 +128,7 @@ func (n *notices) attrTime(unique uint64, a *posix.Attr, name client.Name) time.
 func (f *fileSystem) entry(h *fuse.InHeader, name string, out *fuse.EntryOut, a *posix.Attr, age time.Duration) {
 	out.NodeId = uint64(a.Ino)
 	fill(&out.Attr, a)
-	f.setIDs.told(a)
+	f.setIDs.remember(a)
 	out.SetEntryTimeout(max(0, f.cacheTime-age))
 	out.SetAttrTimeout(max(0, f.notices.attrTime(h.Unique, a, client.Name{Dir: ino(h), Name: name})-age))
 }
@@ -136,6 +136,6 @@ func (f *fileSystem) entry(h *fuse.InHeader, name string, out *fuse.EntryOut, a 
 // attr sets the answer to a request for attributes.
 func (f *fileSystem) attr(h *fuse.InHeader, out *fuse.AttrOut, a *posix.Attr) {
 	fill(&out.Attr, a)
-	f.setIDs.told(a)
+	f.setIDs.remember(a)
 	out.SetTimeout(f.notices.attrTime(h.Unique, a, client.Name{}))
 }

@@ -120,7 +120,7 @@ func (w *written) keepAttr(ctx context.Context, h *fuse.InHeader, set uint32, wa
 	return posix.Attr{}, false, w.Flush(ctx, ino(h))
 }
 
-// settleToChange is settle before another change of the file.
+// settleToChange is like settle, before another change of the file.
 func (w *written) settleToChange(ctx context.Context, ino posix.Ino) error {
 	if w == nil {
 		return nil
@@ -157,7 +157,7 @@ func (w *written) settle(ctx context.Context, ino posix.Ino) error {
 	return w.Flush(ctx, ino)
 }
 
-// settleToDisk is settle before a wait for the disks of the servers.
+// settleToDisk is like settle, before a wait for the disks of the servers.
 func (w *written) settleToDisk(ctx context.Context, ino posix.Ino) error {
 	if w == nil {
 		return nil
@@ -165,7 +165,7 @@ func (w *written) settleToDisk(ctx context.Context, ino posix.Ino) error {
 	return w.FlushToDisk(ctx, ino)
 }
 
-// settleHandle is settle that also returns, once, the error of lost content.
+// settleHandle is like settle, and also returns, once, the error of lost content.
 func (w *written) settleHandle(ctx context.Context, ino posix.Ino, handle uint64) error {
 	if w == nil {
 		return nil
@@ -173,7 +173,7 @@ func (w *written) settleHandle(ctx context.Context, ino posix.Ino, handle uint64
 	return w.FlushHandle(ctx, ino, handle)
 }
 
-// settleDescriptor is settleHandle for the close of a descriptor: the error does not count as reported.
+// settleDescriptor is like settleHandle, for the close of a descriptor: the error does not count as reported.
 func (w *written) settleDescriptor(ctx context.Context, ino posix.Ino, handle uint64) error {
 	if w == nil {
 		return nil
@@ -189,8 +189,8 @@ func (w *written) settleAll(ctx context.Context) error {
 	return w.FlushAll(ctx)
 }
 
-// settleBeside is settleAll of some inodes and the files in their partitions: files of others may not be in
-// reach.
+// settleBeside is like settleAll, for some inodes and the files in their partitions: files of others may not
+// be in reach.
 func (w *written) settleBeside(ctx context.Context, c *client.Client, inos ...posix.Ino) error {
 	if w == nil {
 		return nil
@@ -236,7 +236,7 @@ func (w *written) settleNamed(ctx context.Context, c *client.Client, dir posix.I
 	return nil
 }
 
-// settleWithin is settleAll within a time.
+// settleWithin is like settleAll, with a time limit.
 func (w *written) settleWithin(most time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
@@ -297,7 +297,7 @@ func (w *written) look(ctx context.Context, read func() (posix.Attr, error)) (po
 	return read()
 }
 
-// mark is a moment for changed.
+// mark returns a moment for changed.
 func (w *written) mark() uint64 {
 	if w == nil {
 		return 0

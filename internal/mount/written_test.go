@@ -20,7 +20,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// ordered is the number of commands that do makes the cluster order.
+// ordered returns the number of commands that do makes the cluster order.
 func (m *mounted) ordered(do func()) int {
 	before := m.Ordered(0) + m.Ordered(1)
 	do()
@@ -78,7 +78,8 @@ func TestSmallWritesAreOrderedTogether(t *testing.T) {
 	require.Equal(t, text, m.read(t, "log"))
 }
 
-// Content of a closed file is visible to all mounts, and content of an open file follows by itself.
+// All mounts see the content of a closed file at once. They see the content of an open file after a short
+// time.
 func TestWrittenContentReachesOtherMounts(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	a, b := mountOf(t, n), mountOf(t, n)

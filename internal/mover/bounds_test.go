@@ -21,7 +21,7 @@ func (w *world) rename(from, to client.Name) {
 
 func at(dir posix.Ino, name string) client.Name { return client.Name{Dir: dir, Name: name} }
 
-// A directory with a placement of its own stays with all its contents, and so do the roots of partitions.
+// A move does not enter a directory that has its own placement, and does not enter the roots of partitions.
 func TestStopsAtOtherPlacements(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		sub := w.mkdir(posix.Root, "sub")

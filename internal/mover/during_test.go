@@ -193,7 +193,7 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// A mover works on its own tasks, as long as they are its own.
+// A mover works on a task only while the task is assigned to it.
 func TestOnlyItsOwn(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		top := w.mkdir(posix.Root, "top")

@@ -168,7 +168,7 @@ func (w *world) requireSound() {
 	require.Empty(w, r.Notes)
 }
 
-// large is a content of several blocks.
+// large returns a content of several blocks.
 func large(seed byte) []byte { return bytes.Repeat([]byte{seed, 1, 2, 3, 4, 5, 6}, 400_000) }
 
 func TestMovesASubtree(t *testing.T) {

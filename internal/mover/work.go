@@ -15,10 +15,10 @@ import (
 )
 
 // Intervals of reports to the partition of a task: of the progress, with a check whether the task is still
-// valid. The first interval is tellSoon; it doubles up to tellEvery.
+// valid. The first interval is reportSoon; it doubles up to reportEvery.
 const (
-	tellSoon  = 250 * time.Millisecond
-	tellEvery = 2 * time.Second
+	reportSoon  = 250 * time.Millisecond
+	reportEvery = 2 * time.Second
 )
 
 // Pauses after a failure, the first and the longest.
@@ -108,16 +108,16 @@ func (w *work) walk(ctx context.Context, directoriesOnly bool) error {
 	}
 	stop(nil)
 	<-watched
-	return errors.Join(append(w.left, err, w.tell(ctx))...)
+	return errors.Join(append(w.left, err, w.report(ctx))...)
 }
 
 // watch reports the progress from time to time, until ctx ends or the task is over.
 func (w *work) watch(ctx context.Context) error {
-	for wait := tellSoon; ; wait = min(2*wait, tellEvery) {
+	for wait := reportSoon; ; wait = min(2*wait, reportEvery) {
 		if err := pause.Between(ctx, 3*wait/4, wait); err != nil {
 			return err
 		}
-		if err := w.tell(ctx); err != nil {
+		if err := w.report(ctx); err != nil {
 			return err
 		}
 		if err := w.look(ctx); err != nil {
@@ -142,8 +142,8 @@ func (w *work) look(ctx context.Context) error {
 	return nil
 }
 
-// tell reports the progress, if it has changed.
-func (w *work) tell(ctx context.Context) error {
+// report reports the progress, if it has changed.
+func (w *work) report(ctx context.Context) error {
 	moved := w.moved.Load()
 	if moved == w.reported {
 		return nil
@@ -168,7 +168,7 @@ func (w *work) finish(ctx context.Context) error {
 	return errOver
 }
 
-// self is the task of this work.
+// self returns the task of this work.
 func (w *work) self(moved uint64) client.PartitionTask {
 	return client.PartitionTask{Partition: w.id.partition, Task: meta.Task{Dir: w.task.Dir, Target: w.task.Target, Moved: moved}}
 }

@@ -160,8 +160,8 @@ func TestSectionsOfAFrame(t *testing.T) {
 }
 
 // A link that starts anew does so for both orders, and in its place among the frames.
-// TestEarlyFramesStayEarly: what a core sends early leaves in a frame of its own. Messages between replicas,
-// and all else, wait for the records.
+// TestEarlyFramesStayEarly: the early frames of a core leave separately from its other frames. Messages
+// between replicas, and all other frames, wait for the records.
 func TestEarlyFramesStayEarly(t *testing.T) {
 	p := newPair(t)
 	p.LearnBackup(7)
@@ -285,7 +285,7 @@ func TestMembers(t *testing.T) {
 	require.False(t, p.Leads(), "the work is that of the own order's leader")
 }
 
-// Records of both cores are told apart when they are replayed.
+// A replay passes each record to the core that has made it.
 func TestRecordsAreReplayed(t *testing.T) {
 	p := newPair(t)
 	p.own.out.Records = [][]byte{[]byte("o1"), []byte("o2"), {}}

@@ -27,22 +27,22 @@ func (m Mode) grants(class int, want Access) bool { return Access(m>>class)&want
 // The supplementary groups of a user are unknown: only the machine's kernel knows them. So the rules treat
 // the user as a member or not a member of each group for which the machine may act, whichever gives more.
 
-// As returns the credentials of c where a acts for it: root without power becomes Nobody. EPERM: a may not
-// act for this user, or not for this group.
+// As returns the credentials with which a acts for c: root becomes Nobody if a may not act for root. EPERM: a
+// may not act for this user, or not for this group.
 func (a *Authority) As(c Cred) (Cred, Code) {
 	switch {
 	case a.Root():
 		return c, OK
 	case c.UID == 0:
 		return Nobody(), OK
-	case !a.speaksFor(c.UID) || !a.mayBeIn(c.GID):
+	case !a.actsFor(c.UID) || !a.mayBeIn(c.GID):
 		return Cred{}, EPERM
 	}
 	return c, OK
 }
 
-// speaksFor is MayUser with Nobody. Every machine may act as Nobody: by a request as root.
-func (a *Authority) speaksFor(uid uint32) bool { return uid == NobodyID || a.MayUser(uid) }
+// actsFor is like MayUser, but true for Nobody: every machine may act as Nobody, by a request as root.
+func (a *Authority) actsFor(uid uint32) bool { return uid == NobodyID || a.MayUser(uid) }
 
 func (a *Authority) mayBeIn(gid uint32) bool { return gid == NobodyID || a.MayGroup(gid) }
 
@@ -62,7 +62,7 @@ func (a *Authority) May(c Cred, n *Attr, want Access) bool {
 // Admits reports whether any user of a has all rights in want to n, or could have them after
 // changing the mode: then the machine may have used them, and given the result to another of its programs.
 func (a *Authority) Admits(n *Attr, want Access) bool {
-	return a.Root() || a.speaksFor(n.UID) || n.Mode.grants(otherClass, want) || a.mayBeIn(n.GID) && n.Mode.grants(groupClass, want)
+	return a.Root() || a.actsFor(n.UID) || n.Mode.grants(otherClass, want) || a.mayBeIn(n.GID) && n.Mode.grants(groupClass, want)
 }
 
 // Owns reports whether c, a user of a, has the rights of the owner of n.
@@ -71,7 +71,7 @@ func (a *Authority) Owns(c Cred, n *Attr) bool { return c.UID == n.UID || a.Root
 // In reports whether c, a user of a, may be in a group.
 func (a *Authority) In(c Cred, gid uint32) bool { return c.GID == gid || a.mayBeIn(gid) }
 
-// MayTake reports whether c, a user of a, may take the name of n out of dir. It checks the sticky bit only.
+// MayTake reports whether c, a user of a, may remove the name of n from dir. It checks the sticky bit only.
 func (a *Authority) MayTake(c Cred, dir, n *Attr) bool {
 	return dir.Mode&Sticky == 0 || a.Owns(c, n) || a.Owns(c, dir)
 }

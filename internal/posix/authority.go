@@ -11,15 +11,15 @@ import (
 // IDs are the user or group numbers First to Last, both included.
 type IDs struct{ First, Last uint32 }
 
-// Authority is the set of users and groups for which a machine may act, and so which its programs can be. The
-// machine's own kernel checks the rights of each of them; an Authority bounds the rights of the whole
-// machine, independent of its kernel. It is not changed once made. A nil *Authority is of the cluster's own
-// processes: it bounds nothing.
+// Authority is the set of users and groups for which a machine may act: the users of its programs. The
+// machine's own kernel checks the rights of each user; an Authority limits the rights of the whole machine,
+// independently of its kernel. An Authority is immutable. A nil *Authority belongs to the cluster's own
+// processes, and has no limits.
 type Authority struct {
-	UIDs, GIDs []IDs // sorted, apart from each other
+	UIDs, GIDs []IDs // sorted, without overlaps
 }
 
-// Everybody may act for all users and groups, root included.
+// Everybody returns an Authority for all users and groups, including root.
 func Everybody() *Authority {
 	all := []IDs{{0, 1<<32 - 1}}
 	return &Authority{UIDs: all, GIDs: all}
@@ -28,7 +28,7 @@ func Everybody() *Authority {
 // NobodyID is the user and the group of Nobody.
 const NobodyID = 65534
 
-// Nobody replaces root where root has no power (root squash).
+// Nobody returns the credentials that replace root for a machine that may not act for root (root squash).
 func Nobody() Cred { return Cred{UID: NobodyID, GID: NobodyID} }
 
 // MaxRanges bounds the ranges of users, and those of groups, in an Authority.
@@ -89,8 +89,8 @@ func within(ranges []IDs, id uint32) bool {
 	return found
 }
 
-// ParseIDs reads ranges such as "0,100-199,1000": sorted and apart in the result, whatever their order in the
-// text. Empty text gives no ranges.
+// ParseIDs reads ranges such as "0,100-199,1000", in any order. The result is sorted and has no
+// overlaps. Empty text gives no ranges.
 func ParseIDs(text string) ([]IDs, error) {
 	if text == "" {
 		return nil, nil

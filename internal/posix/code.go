@@ -88,7 +88,7 @@ var codes = [codeEnd]struct {
 // Valid reports whether c is a code that this version knows.
 func (c Code) Valid() bool { return c < codeEnd }
 
-// Errno is the Linux errno of c; an unknown code is EIO.
+// Errno returns the Linux errno of c; an unknown code is EIO.
 func (c Code) Errno() uint32 {
 	if !c.Valid() {
 		return codes[EIO].errno

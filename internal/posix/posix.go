@@ -25,10 +25,10 @@ func MakeIno(partition uint16, counter uint64) Ino {
 	return Ino(uint64(partition)<<CounterBits | counter)
 }
 
-// Partition is the home partition, which made the inode.
+// Partition returns the home partition, which made the inode.
 func (i Ino) Partition() uint16 { return uint16(i >> CounterBits) }
 
-// Counter is the number of the inode in its home partition.
+// Counter returns the number of the inode in its home partition.
 func (i Ino) Counter() uint64 { return uint64(i) & (1<<CounterBits - 1) }
 
 // Mode is st_mode: the type of a file and its permission bits, as Linux numbers them.

@@ -12,8 +12,8 @@ import (
 type hidden struct {
 	by      map[posix.Ino][]*Query // by the directory for which they wait
 	count   int
-	history uint64   // of the partition when they were judged
-	added   []*Query // since the last call of Recall
+	history uint64   // the history of the partition when the queries were last judged
+	added   []*Query // the queries added since the last call of Recall
 }
 
 func (h *hidden) add(x *Query) {
@@ -57,8 +57,8 @@ func (h *hidden) withdraw(gone func(x *Query) bool) {
 	h.added = slices.DeleteFunc(h.added, gone)
 }
 
-// Returned notes that the grants of some directories have ended. The next Ready judges the queries that have
-// waited for them.
+// Returned records that the grants of some directories have ended. The next Ready judges the queries that
+// have waited for them.
 func (q *Queries) Returned(dirs []posix.Ino) {
 	if q.hidden.count == 0 {
 		return
@@ -68,8 +68,8 @@ func (q *Queries) Returned(dirs []posix.Ino) {
 	}
 }
 
-// beginHistory lets the next Ready judge all hidden queries if the partition has begun a new history: those
-// of readers that show an older one are Unseen.
+// beginHistory makes the next Ready judge all hidden queries if the partition has begun a new history:
+// queries of readers that show an older history get Unseen.
 func (q *Queries) beginHistory() {
 	if history := q.state.Own().History; history != q.hidden.history {
 		q.Reconsider()
@@ -77,7 +77,7 @@ func (q *Queries) beginHistory() {
 	}
 }
 
-// Recall passes each query that has begun to wait for a directory to recall.
+// Recall calls recall with each query that has begun to wait for a directory since the last call.
 func (q *Queries) Recall(recall func(x *Query)) {
 	for _, x := range q.hidden.added {
 		recall(x)
@@ -85,7 +85,8 @@ func (q *Queries) Recall(recall func(x *Query)) {
 	q.hidden.added = nil
 }
 
-// Reconsider lets the next Ready judge all hidden queries, and the next Recall pass those that still wait.
+// Reconsider makes the next Ready judge all hidden queries, and the next Recall pass the queries that still
+// wait.
 func (q *Queries) Reconsider() { q.Returned(slices.Sorted(maps.Keys(q.hidden.by))) }
 
 // IsToRecall reports whether Recall has something to do.

@@ -12,12 +12,13 @@
 //
 // # Counts that are false
 //
-// A reader may show a count that this partition has never reached: a client may invent one, and a partition
-// that was restored from a backup loses entries. A query that has waited for a count for a while passes a
-// barrier. A true count was applied somewhere before the query was sent, so the barrier comes after it. A
-// count above the barrier's is false, and the query gets the outcome ask.Unseen. The barrier carries the
-// highest entry that a reader has proven: if that entry is false, the partition has lost entries, and begins
-// a new history (cross.Commands.Doubt). Queries of readers that show an older history get ask.Unseen at once.
+// A reader may show a count that this partition has never reached: a client can invent a count, and a
+// partition that was restored from a backup has lost entries. A query that has waited for a count for some
+// time passes a barrier. A true count was reached at some replica before the query was sent, so the barrier
+// is ordered after it. A count above that of the barrier is false, and the query gets the outcome ask.Unseen.
+// The barrier carries the highest entry that a reader has proven: if that entry is false, the partition has
+// lost entries, and begins a new history (cross.Commands.Doubt). Queries of readers that show an older
+// history get ask.Unseen at once.
 package reads
 
 import (
@@ -41,9 +42,9 @@ type State interface {
 	Barrier() []uint64
 	// AwaitsAny reports whether one of these commands is undecided, and touches the objects of a query.
 	AwaitsAny(commands []uint64, command *meta.Command) bool
-	// HiddenBy returns a directory of which a client has the grant, and so holds what a fresh query reads,
-	// which has passed its barrier: the client may have answered changes that are not ordered. 0: there is
-	// none.
+	// HiddenBy is for a fresh query that has passed its barrier. It returns a directory whose holder holds an
+	// object of the query: the holder may have answered changes of the object that are not ordered. 0: there
+	// is no such directory.
 	HiddenBy(q *Query) posix.Ino
 }
 
@@ -53,8 +54,8 @@ type Query struct {
 	Request ask.Request
 	Command meta.Command
 	reader  ask.Seen // the reader's entry for this partition
-	fresh   bool     // it has to pass a barrier first
-	before  []uint64 // commands undecided at its barrier
+	fresh   bool     // the query must pass a barrier first
+	before  []uint64 // the commands that were undecided at its barrier
 	since   time.Duration
 	hidden  posix.Ino // the directory for whose return it waits; 0: it waits for something else
 }
@@ -65,12 +66,12 @@ type Queries struct {
 	self         uint16
 	waiting      []*Query
 	hidden       hidden
-	barrier      multicast.MessageID // proposed, if not zero
-	awaitBarrier []*Query            // that wait for the barrier
+	barrier      multicast.MessageID // the proposed barrier; zero: none
+	awaitBarrier []*Query            // the queries that wait for the barrier
 	wakeAt       time.Duration
 }
 
-// New returns no queries, for a partition.
+// New returns empty Queries for a partition.
 func New(partition uint16, state State) *Queries {
 	return &Queries{state: state, self: partition, hidden: hidden{by: map[posix.Ino][]*Query{}}}
 }
@@ -94,7 +95,7 @@ func (q *Queries) Of(owner string) (n int) {
 	return n
 }
 
-// Add takes a query. It reports whether the query need not wait; otherwise it is kept.
+// Add keeps a query, unless the query need not wait. ready reports that it need not wait.
 func (q *Queries) Add(x Query, now time.Duration) (ready bool) {
 	x.reader, x.fresh, x.since = x.Request.Reader(q.self), x.Request.Fresh, now
 	if q.isReady(&x) {
@@ -126,8 +127,8 @@ func (q *Queries) isAhead(x *Query) bool { return x.reader.IsAhead(q.state.Own()
 // IsUnseen reports whether the reader of a query shows an old history.
 func (q *Queries) IsUnseen(x *Query) bool { return x.Request.Reader(q.self).IsPast(q.state.Own()) }
 
-// Ready removes and returns the queries that need not wait any more. The hidden queries are not looked at:
-// they wait for Returned.
+// Ready removes and returns the queries that need not wait any more. It ignores the hidden queries, which
+// wait for Returned.
 func (q *Queries) Ready() (ready []*Query) {
 	q.beginHistory()
 	q.waiting = slices.DeleteFunc(q.waiting, func(x *Query) bool {
@@ -170,7 +171,7 @@ func (q *Queries) Raise(now time.Duration, propose func(proven ask.Seen) multica
 // Wake returns the time of the next Raise that is needed, on the monotonic clock; 0: none.
 func (q *Queries) Wake() time.Duration { return q.wakeAt }
 
-// Pass notes that a barrier was executed. It removes and returns the queries with a false count.
+// Pass records that a barrier was executed. It removes and returns the queries with a false count.
 func (q *Queries) Pass(id multicast.MessageID) (unseen []*Query) {
 	if id != q.barrier || len(q.awaitBarrier) == 0 {
 		return nil
@@ -185,13 +186,13 @@ func (q *Queries) Pass(id multicast.MessageID) (unseen []*Query) {
 	}
 	q.awaitBarrier, q.barrier = nil, multicast.MessageID{}
 	q.waiting = slices.DeleteFunc(q.waiting, func(x *Query) bool { return slices.Contains(unseen, x) })
-	for _, x := range q.waiting { // that came while the barrier was under way
+	for _, x := range q.waiting { // queries that arrived while the barrier was under way
 		q.wakeFor(x)
 	}
 	return unseen
 }
 
-// wakeFor notes when a query needs a barrier.
+// wakeFor records the time at which a query needs a barrier.
 func (q *Queries) wakeFor(x *Query) {
 	at := x.since
 	switch {
@@ -206,7 +207,7 @@ func (q *Queries) wakeFor(x *Query) {
 	}
 }
 
-// Withdraw removes the queries of calls that their clients have given up.
+// Withdraw removes the queries of calls whose clients do not wait any more.
 func (q *Queries) Withdraw(tokens []uint64) {
 	gone := func(x *Query) bool { return slices.Contains(tokens, x.Call.Token) }
 	q.waiting, q.awaitBarrier = slices.DeleteFunc(q.waiting, gone), slices.DeleteFunc(q.awaitBarrier, gone)

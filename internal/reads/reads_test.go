@@ -175,7 +175,7 @@ func TestAFreshQueryPassesABarrier(t *testing.T) {
 	require.Empty(t, w.pass(1))
 }
 
-// A fresh query waits until no client holds what it reads. Others do not.
+// A fresh query waits until no client holds the objects that it reads. Other queries do not wait for this.
 func TestAFreshQueryWaitsForTheReturnOfADirectory(t *testing.T) {
 	w := newWorld(t)
 	w.state.held = 5
@@ -193,7 +193,7 @@ func TestAFreshQueryWaitsForTheReturnOfADirectory(t *testing.T) {
 	require.Zero(t, w.Len())
 }
 
-// hide adds fresh queries that wait for the return of directory 5.
+// hide adds fresh queries of objects that a client holds with directory 5: they wait for its return.
 func (w *world) hide(tokens ...uint64) {
 	w.state.held = 5
 	for _, token := range tokens {
@@ -336,7 +336,8 @@ func TestWithdrawnQueries(t *testing.T) {
 	require.Equal(t, []uint64{3}, w.ready())
 	require.Zero(t, w.Len())
 
-	// All behind a barrier are withdrawn: the next query proposes another one, and the first passes nobody.
+	// All queries that wait for a barrier are withdrawn: the next query proposes another barrier, and the
+	// first barrier passes no query.
 	w.add(4, ask.Seen{}, true)
 	require.True(t, w.raise())
 	w.Withdraw([]uint64{4})

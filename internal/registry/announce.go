@@ -25,7 +25,7 @@ func (r *Etcd) Announce(ctx context.Context, p Presence) error {
 	}
 	out := outage{
 		logger: r.logger.With("cluster", r.config.Cluster, "server", p.Name),
-		lost:   "others do not see this server as live: trying on",
+		lost:   "others do not see this server as live: trying again",
 		back:   "others see this server as live again",
 	}
 	for ctx.Err() == nil {

@@ -54,7 +54,7 @@ func (a *authority) issue(t *testing.T) (der []byte, key *ecdsa.PrivateKey) {
 	return der, key
 }
 
-// files are the TLS files of an etcd.
+// files returns the TLS files of an etcd.
 func (a *authority) files(t *testing.T) *registrytest.TLS {
 	dir := t.TempDir()
 	write := func(name, kind string, der []byte) string {

@@ -57,8 +57,8 @@ func (r *Etcd) translate(ctx, bounded context.Context, err error, latest *cause)
 	if bounded.Err() != nil {
 		err = latest.or(err)
 	}
-	said, remedy := status.Convert(err), reachRemedy
-	code := said.Code()
+	reported, remedy := status.Convert(err), reachRemedy
+	code := reported.Code()
 	var answer rpctypes.EtcdError
 	if errors.As(rpctypes.Error(err), &answer) {
 		code, remedy = answer.Code(), remedies[answer]
@@ -69,11 +69,11 @@ func (r *Etcd) translate(ctx, bounded context.Context, err error, latest *cause)
 	}
 	switch {
 	case bounded.Err() == nil && code != codes.Unavailable && code != codes.DeadlineExceeded && code != codes.ResourceExhausted:
-		return fmt.Errorf("%s (%s)", said.Message(), where)
+		return fmt.Errorf("%s (%s)", reported.Message(), where)
 	case ctx.Err() != nil: // a deadline of the caller
-		return fmt.Errorf("%w: %w: %s (%s)", ErrUnavailable, ctx.Err(), said.Message(), where)
+		return fmt.Errorf("%w: %w: %s (%s)", ErrUnavailable, ctx.Err(), reported.Message(), where)
 	}
-	return fmt.Errorf("%w: %s (%s)", ErrUnavailable, said.Message(), where)
+	return fmt.Errorf("%w: %s (%s)", ErrUnavailable, reported.Message(), where)
 }
 
 // outage logs a loss once, and its end once.

@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/internal/registry/registrytest"
 )
 
-// operations are all operations that end by themselves.
+// operations returns all operations that end by themselves.
 func operations(r *Etcd) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"bootstrap": func(ctx context.Context) error { _, _, err := r.Bootstrap(ctx, []byte("x")); return err },

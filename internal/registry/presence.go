@@ -68,7 +68,7 @@ func (r *Etcd) presences(pairs []*mvccpb.KeyValue) []Presence {
 	for _, pair := range pairs {
 		p, err := decodePresence(strings.TrimPrefix(string(pair.Key), r.liveKey("")), pair.Value)
 		if err != nil {
-			r.logger.Warn("a key of etcd makes no sense", "key", string(pair.Key), "error", err)
+			r.logger.Warn("a key in etcd is invalid", "key", string(pair.Key), "error", err)
 			continue
 		}
 		all = append(all, p)
@@ -135,7 +135,7 @@ func (r *Etcd) holder(ctx context.Context, doing string, p Presence) (held, erro
 	other, err := decodePresence(p.Name, found.Value)
 	switch {
 	case err != nil: // invalid: it is overwritten
-		r.logger.Warn("a key of etcd makes no sense", "key", string(found.Key), "error", err)
+		r.logger.Warn("a key in etcd is invalid", "key", string(found.Key), "error", err)
 	case other.Instance != p.Instance:
 		return held{}, fmt.Errorf("registry: %s: %w: instance %s has it, and says %.200q: stop that one, or give this server another name; if it is dead, its lease ends within %v",
 			doing, ErrTaken, other.Instance, other.Info, r.config.Lease)

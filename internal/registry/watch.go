@@ -19,7 +19,7 @@ func (r *Etcd) Watch(ctx context.Context, show func(Document)) {
 	w := watch{etcd: r, show: show, logger: r.logger.With("cluster", r.config.Cluster)}
 	out := outage{
 		logger: w.logger,
-		lost:   "changes of the cluster are not heard of: trying on",
+		lost:   "changes of the cluster cannot be received: trying again",
 		back:   "changes of the cluster are heard of again",
 	}
 	for ctx.Err() == nil {

@@ -119,12 +119,12 @@ func TestWatchOutlivesEtcd(t *testing.T) {
 			s.await(t, "before")
 
 			h.harm(t, etcd)
-			said.await(t, "not heard of")
+			said.await(t, "cannot be received")
 			h.heal(t, etcd)
 			set(t, r, "after")
 			s.await(t, "after")
 			said.await(t, "heard of again")
-			require.Equal(t, 1, said.Count("not heard of"))
+			require.Equal(t, 1, said.Count("cannot be received"))
 			require.Equal(t, 1, said.Count("heard of again"))
 		})
 	}
@@ -144,7 +144,7 @@ func TestWatchResumesAfterARestart(t *testing.T) {
 	etcd.Restart(t)
 	set(t, r, "after")
 	s.await(t, "after")
-	require.Zero(t, said.Count("not heard of"))
+	require.Zero(t, said.Count("cannot be received"))
 }
 
 // Each member in turn is deaf, including the leader: its connections stay, and it sends nothing.

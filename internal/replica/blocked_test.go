@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// newHeld is a cluster in which an undecided command holds the name b of partition 1: its coordinator,
+// newHeld returns a cluster in which an undecided command holds the name b of partition 1: its coordinator,
 // partition 0, gets no votes.
 func newHeld(t *testing.T, replicas int) (c *cluster, ino posix.Ino, command uint64) {
 	c, ino = newThree(t, replicas)

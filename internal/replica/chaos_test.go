@@ -118,7 +118,7 @@ func (a *actor) rename(ino posix.Ino, from, to spot) posix.Code {
 	return code
 }
 
-// live is the life of a client: it moves a file of its own, and sometimes one that others move, too.
+// live runs a client until its end: it moves its own file, and sometimes a file that other clients also move.
 func (a *actor) live(yield func(struct{}) bool) {
 	a.yield = yield
 	ino, at := a.newFile()
@@ -208,8 +208,8 @@ func (a *actor) readFlag() {
 	a.vector = mine
 }
 
-// Everything ends after a time of losses and restarts: each command has happened at all of its parties or at
-// none, as its client was told.
+// All commands end after a time with losses and restarts. Each command was executed at all its parties or at
+// none, in agreement with the answer to its client.
 func TestCommandsUnderLossAndRestarts(t *testing.T) {
 	for seed := range *chaosSeeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { runChaos(t, seed) })

@@ -283,7 +283,7 @@ type spot struct {
 	name      string
 }
 
-// move is an update that gives a file another name.
+// move returns an update that gives a file another name.
 func move(session, seq uint64, ino posix.Ino, from, to spot) ask.Request {
 	m := meta.Command{Op: meta.OpRename, Ino: root(from.partition), Name: from.name, NewParent: root(to.partition), NewName: to.name}
 	q := ask.Request{Kind: ask.Update, Session: session, Seq: seq, Done: seq - 1}

@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// onDisk is a fixture with its store on disk.
+// onDisk returns a fixture with its store on disk.
 func onDisk(t *testing.T) (f *fixture, dir string) {
 	dir = t.TempDir()
 	keys, err := kv.Open(dir, kv.Options{})
@@ -35,15 +35,15 @@ func (f *fixture) crash(dir string) {
 	f.restart()
 }
 
-// last is the last delivery that the store has.
+// last returns the last delivery that the store has.
 func (f *fixture) last() multicast.Timestamp {
 	own, _, err := Positions(f.keys)
 	require.NoError(f.t, err)
 	return own.Final
 }
 
-// TestTurnsShareACommit: the store lags behind the executed deliveries, by whole deliveries. The orders
-// deliver again what a crash takes.
+// TestTurnsShareACommit: the store lags behind the executed deliveries, by whole deliveries. After a crash
+// the orders deliver the lost ones again.
 func TestTurnsShareACommit(t *testing.T) {
 	f, dir := onDisk(t)
 	f.open(7)

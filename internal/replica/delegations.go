@@ -18,11 +18,11 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Directories that clients hold exclusively (package delegation). An update of another client, or a single
-// update of the holder, waits at the asked replica until the directory is returned: the first one is ordered,
-// has no effect but the recall, and waits then like all others. The client learns of the recall by its
-// request to watch (ask.Watching). A replica that has waited for RevokeAfter since it has executed the recall
-// proposes the end of the grant.
+// Directories that clients hold exclusively (package delegation). An update of another client, or an update
+// of the holder that is not in a batch, waits at the replica that has received it until the directory is
+// returned. The first such update is ordered, and has no effect except the recall; then it waits like the
+// others. The holder learns of the recall from the answer to its watch request (ask.Watching). A replica
+// proposes the end of the grant (entryRevoke) when RevokeAfter has passed since it executed the recall.
 
 // RevokeAfter is the time that a client has to return a directory, by the clock of a replica.
 const RevokeAfter = 10 * time.Second
@@ -42,27 +42,28 @@ type delegations struct {
 	machine   *meta.Machine
 	orders    *order.Orders
 	now       *multicast.Instant
-	recalled  map[posix.Ino]time.Duration // when this replica has seen the recall, or has proposed its end
+	recalled  map[posix.Ino]time.Duration // when this replica has executed the recall, or has proposed the revocation
 	wakeAt    time.Duration
-	// read has the objects of linearizable queries whose directories the next step recalls, with the sessions
-	// of the readers; 0: a bound client.
-	read   map[posix.Ino]uint64
-	asked  map[posix.Ino]multicast.MessageID // recalls of these that were proposed and are not executed
-	budget recallBudget
+	// readers has the objects of linearizable queries whose directories the next step recalls, with the
+	// sessions of the readers; 0: a bound client.
+	readers  map[posix.Ino]uint64
+	proposed map[posix.Ino]multicast.MessageID // the last proposed recall of each object that is not executed
+	budget   recallBudget
 }
 
 func loadDelegations(r *Replica) (delegations, error) {
 	t, err := delegation.Load(r.keys)
 	return delegations{
-		Table: t, partition: r.cfg.Partition, machine: r.machine, orders: r.orders, now: &r.now, recalled: map[posix.Ino]time.Duration{}, read: map[posix.Ino]uint64{}, asked: map[posix.Ino]multicast.MessageID{},
+		Table: t, partition: r.cfg.Partition, machine: r.machine, orders: r.orders, now: &r.now, recalled: map[posix.Ino]time.Duration{}, readers: map[posix.Ino]uint64{}, proposed: map[posix.Ino]multicast.MessageID{},
 		budget: recallBudget{used: map[string]time.Duration{}},
 	}, err
 }
 
-// isDelegating reports whether an operation is of a client that holds directories exclusively.
+// isDelegating reports whether only clients that hold directories exclusively, or request them, use an
+// operation.
 func isDelegating(op meta.Op) bool { return op == meta.OpDelegate || op == meta.OpBatch }
 
-// checkDelegating refuses an operation of package delegation that is malformed.
+// checkDelegating returns an error for a malformed operation of package delegation.
 func checkDelegating(c *meta.Command, q *ask.Request) error {
 	switch {
 	case !isDelegating(c.Op):
@@ -78,7 +79,8 @@ func checkDelegating(c *meta.Command, q *ask.Request) error {
 	return nil
 }
 
-// plain makes a command the update of the tree that it stands for: an OpDelegate makes a directory.
+// plain replaces a command by the update of the tree that it contains: an OpDelegate with a name creates a
+// directory.
 func plain(c *meta.Command) {
 	if c.Op == meta.OpDelegate && c.Name != "" {
 		c.Op, c.Offset = meta.OpMknod, 0
@@ -90,16 +92,16 @@ func (d *delegations) isRecalled(c *meta.Command) bool {
 	return d.Len() > 0 && d.Awaits(meta.Touched(d.machine, c))
 }
 
-// recall recalls the directories of an update at its place of the order. If the update must not be executed,
-// it returns its result: EHELD if it waits, or the refusal by the permissions. An update that they refuse
-// recalls nothing: it is before the holder's changes that are not ordered.
+// recall recalls the held directories that an update touches, at its place of the order. stops means that the
+// update must not be executed; then r is its result: EHELD if it must wait, or the error of the permission
+// check. An update without permission recalls nothing: it is ordered before the holder's unordered changes.
 func (d *delegations) recall(c *meta.Command) (r meta.Result, stops bool) {
 	if d.IsIdle() {
 		return r, false
 	}
 	touched := meta.Touched(d.machine, c)
 	if r.Code = meta.Refused(d.machine, c); r.Code != posix.OK {
-		return r, slices.ContainsFunc(touched, d.IsHeld) // otherwise its execution refuses it
+		return r, slices.ContainsFunc(touched, d.IsHeld) // otherwise its execution returns the error
 	}
 	if d.Recall(touched, recaller(c), c.Time) {
 		return meta.Result{Code: posix.EHELD}, true
@@ -107,12 +109,12 @@ func (d *delegations) recall(c *meta.Command) (r meta.Result, stops bool) {
 	return r, false
 }
 
-// recallHere is recall for a command of several partitions.
+// recallHere is like recall, for a command of several partitions.
 func (d *delegations) recallHere(c *meta.Command, parties []uint16) bool {
 	return !d.IsIdle() && d.Recall(meta.TouchedHere(d.machine, c, parties), recaller(c), c.Time)
 }
 
-// recaller is the session for which an update recalls directories; 0: that of a bound client.
+// recaller returns the session for which an update recalls directories; 0: the client is bound.
 func recaller(c *meta.Command) uint64 {
 	if c.Authority != nil {
 		return 0
@@ -138,11 +140,11 @@ func (d *delegations) executeBatch(c *meta.Command, now posix.Time, counter uint
 	return meta.Result{Data: done.Append(nil)}, nil
 }
 
-// maxLead bounds the time of a change that a client has made, beyond the time of its order: a clock that is
-// far ahead does not set times of files.
+// maxLead is the maximum of the time of a change by a client's clock minus the time of its order. A change
+// beyond it gets the time of its order, so that a clock that is far ahead does not set times of files.
 const maxLead = posix.Time(time.Minute)
 
-// delegate gives a directory that was made, and numbers, to a session.
+// delegate grants a directory that was just created to a session, and adds numbers to the session.
 func (d *delegations) delegate(c *meta.Command, made *meta.Result) {
 	if made.Code != posix.OK || c.Name != "" && made.Number != uint64(d.partition) {
 		return
@@ -152,10 +154,11 @@ func (d *delegations) delegate(c *meta.Command, made *meta.Result) {
 		return
 	}
 	d.Worked(made.Attr.Ino, c.Time)
-	d.giveNumbers(c.Session, made)
+	d.addNumbers(c.Session, made)
 }
 
-// answer answers a request for an existing directory.
+// answer grants an existing directory that a session requests, if that is possible. If not, the result is
+// empty.
 func (d *delegations) answer(c *meta.Command) (r meta.Result) {
 	a := delegation.Ask{Dir: c.Ino, Log: c.Offset, Number: c.Length, Ctime: c.Attr.Ctime}
 	if !d.Answer(d.machine, c.Session, &a, c.Time) {
@@ -165,13 +168,13 @@ func (d *delegations) answer(c *meta.Command) (r meta.Result) {
 	r = d.machine.Query(&meta.Command{Op: meta.OpGetAttr, Ino: c.Ino})
 	r.Data = varint.AppendInt(nil, int64(c.Time))
 	if d.Spare(c.Session) < delegation.SpansPerGrant/2 {
-		d.giveNumbers(c.Session, &r)
+		d.addNumbers(c.Session, &r)
 		d.Save()
 	}
 	return r
 }
 
-// query answers a query from the tree.
+// query answers a query from the replica's state of the tree.
 func (d *delegations) query(c *meta.Command) meta.Result {
 	if c.Op != meta.OpCarry || c.Authority != nil {
 		return d.machine.Query(c)
@@ -179,8 +182,8 @@ func (d *delegations) query(c *meta.Command) meta.Result {
 	return meta.Carry(d.machine, c, func(file posix.Ino) bool { return d.IsOf(c.Ino, file) })
 }
 
-// heldFor returns the objects of a linearizable query that another client holds, which may have answered
-// changes that are not ordered. A query that the permissions refuse waits for none.
+// heldFor returns the objects of a linearizable query that another client holds. That client may have
+// unordered changes of these objects. A query without permission has no such objects.
 func (d *delegations) heldFor(q *reads.Query) []meta.Object {
 	c := &q.Command
 	if d.Len() == 0 || c.Ino == 0 {
@@ -199,12 +202,12 @@ func (d *delegations) heldFor(q *reads.Query) []meta.Object {
 	return read
 }
 
-// recallFor lets the next recallRead recall the directories for which a linearizable query waits, if its
-// client may recall them now.
+// recallFor adds the held objects of a linearizable query to the next recallRead, if the client of the query
+// may recall their directories now.
 func (d *delegations) recallFor(q *reads.Query) {
 	due := slices.DeleteFunc(d.heldFor(q), func(o meta.Object) bool {
-		_, proposed := d.read[o.Ino]
-		return proposed || d.orders.Pending(d.asked[o.Ino]) || d.Awaits([]meta.Object{o})
+		_, added := d.readers[o.Ino]
+		return added || d.orders.Pending(d.proposed[o.Ino]) || d.Awaits([]meta.Object{o})
 	})
 	if len(due) == 0 || !d.mayRecall(due, q.Call.From) {
 		return
@@ -214,42 +217,43 @@ func (d *delegations) recallFor(q *reads.Query) {
 		by = 0
 	}
 	for _, o := range due {
-		d.read[o.Ino] = by
+		d.readers[o.Ino] = by
 	}
 }
 
 // anySession stands for the session of a reader that names none. No session has this number.
 const anySession = math.MaxUint64
 
-// recallRead proposes the recall of the directories that linearizable queries read.
+// recallRead proposes the recalls that recallFor has added.
 func (d *delegations) recallRead(now posix.Time) {
-	for _, ino := range slices.Sorted(maps.Keys(d.read)) {
-		d.asked[ino] = d.orders.Propose(order.Entry{Kind: entryRecall, Body: encodeRecall(d.read[ino], ino, now)})
+	for _, ino := range slices.Sorted(maps.Keys(d.readers)) {
+		d.proposed[ino] = d.orders.Propose(order.Entry{Kind: entryRecall, Body: encodeRecall(d.readers[ino], ino, now)})
 	}
-	clear(d.read)
+	clear(d.readers)
 }
 
 func encodeRecall(session uint64, ino posix.Ino, now posix.Time) []byte {
 	return varint.AppendInt(varint.AppendUint(varint.AppendUint(nil, session), ino), int64(now))
 }
 
-// executeRecall recalls the directory of an object, if it is held.
+// executeRecall executes an entryRecall: it recalls the directory of an object, if the directory is held.
 func (d *delegations) executeRecall(body []byte) error {
 	b := varint.NewReader(body)
 	session, ino, now := b.Uint64(), posix.Ino(b.Uint64()), posix.Time(b.Int())
 	if err := b.Done(); err != nil {
 		return fmt.Errorf("recall: %w: %w", err, order.ErrVersion)
 	}
-	delete(d.asked, ino)
+	delete(d.proposed, ino)
 	object := []meta.Object{{Ino: ino, IsDir: meta.IsDir(d.machine, ino)}}
 	if d.IsHeld(object[0]) && d.Recall(object, session, now) && !d.Awaits(object) {
-		d.awaitProtection(object) // it was recalled and held again meanwhile
+		d.awaitProtection(object) // the directory was returned and granted again since the proposal
 	}
 	return nil
 }
 
-// giveNumbers gives numbers to a session with a log.
-func (d *delegations) giveNumbers(session uint64, r *meta.Result) {
+// addNumbers adds inode numbers for new files to a session with a log, and puts the first one into the
+// result.
+func (d *delegations) addNumbers(session uint64, r *meta.Result) {
 	first := meta.TakeNumbers(d.machine, delegation.SpansPerGrant*delegation.SpanSize, delegation.SpanSize)
 	d.AddNumbers(session, first)
 	r.Number2 = uint64(first)

@@ -14,8 +14,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// snapshotWith is a snapshot of a store with one key. Its digest is false if changed is set: the store was
-// changed behind its back.
+// snapshotWith returns a snapshot of a store with one key. Its digest is false if changed is set: the store
+// was changed behind its back.
 func snapshotWith(t *testing.T, changed bool) []byte {
 	t.Helper()
 	keys := kv.NewMemory()

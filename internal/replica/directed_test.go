@@ -41,13 +41,13 @@ func (c *cluster) hold(p uint16, parties ...multicast.GroupID) {
 	}
 }
 
-// all is an update of all three partitions: a file of partition 2 that is in partition 0 gets a name in
+// all returns an update of all three partitions: a file of partition 2 that is in partition 0 gets a name in
 // partition 1.
 func all(session, seq uint64, ino posix.Ino, from, to string) ask.Request {
 	return move(session, seq, ino, spot{0, from}, spot{1, to})
 }
 
-// newThree is a cluster with open sessions and a file of partition 2 that is in partition 0.
+// newThree returns a cluster with open sessions and a file of partition 2 that is in partition 0.
 func newThree(t *testing.T, replicas int) (c *cluster, ino posix.Ino) {
 	c = newCluster(t, 1, replicas)
 	c.open(7)
@@ -126,8 +126,8 @@ func TestOldMessagesChangeNothing(t *testing.T) {
 	c.isAt(ino, spot{1, "b"})
 }
 
-// pair is two commands that need the same name in partition 1: the older one of partitions 0 and 1, and the
-// younger one of all three, which partition 1 coordinates.
+// pair returns two commands that need the same name in partition 1: the older one of partitions 0 and 1, and
+// the younger one of all three, which partition 1 coordinates.
 func (c *cluster) pair(ino posix.Ino) (older, younger ask.Request) {
 	mine := c.file(8, 1, spot{0, "mine"})
 	return move(8, 2, mine, spot{0, "mine"}, spot{1, "b"}), all(9, 2, ino, "a", "b")

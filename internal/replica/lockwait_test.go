@@ -10,12 +10,12 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// lockOf is a change of the lock of owner on all of the root directory.
+// lockOf returns a change of the lock of owner on all of the root directory.
 func lockOf(owner uint64, flags uint32) meta.Command {
 	return meta.Command{Op: meta.OpLock, Ino: posix.Root, Owner: owner, Flags: flags}
 }
 
-// awaitLock is the query of a client that waits for a lock.
+// awaitLock returns the query of a client that waits for a lock.
 func awaitLock(session, owner uint64, flags uint32) ask.Request {
 	c := meta.Command{Op: meta.OpGetLock, Ino: posix.Root, Owner: owner, Flags: flags | meta.AwaitLock}
 	return ask.Request{Kind: ask.Query, Session: session, Command: c.Append(nil)}

@@ -73,9 +73,9 @@ func TestPersistOfWhatIsLost(t *testing.T) {
 	require.Equal(t, ask.Unseen, replies[waiting].Status)
 }
 
-// A batch that is to be on disk is ordered as a durable message, and the answer of its execution tells the
-// place. A repeated batch gets the recorded answer, which does not tell it; nor does the answer to another
-// batch.
+// A batch with the flag OnDisk is ordered as a durable message, and the answer of its execution has its
+// place. The recorded answer to a repeated batch has no place, and so has the answer to a batch without the
+// flag.
 func TestABatchOnDisk(t *testing.T) {
 	f := newFixture(t)
 	f.open(7)
@@ -101,8 +101,8 @@ func TestABatchOnDisk(t *testing.T) {
 	}
 }
 
-// A write that is to be on disk is ordered as a durable message, too, and its answer tells the place. The
-// answers to other updates with this flag are as without it.
+// A write with the flag OnDisk is ordered as a durable message, too, and its answer has its place. The flag
+// has no effect on the answers to other updates.
 func TestAWriteOnDisk(t *testing.T) {
 	f := newFixture(t)
 	f.open(7)
@@ -133,7 +133,7 @@ func TestAWriteOnDisk(t *testing.T) {
 	}
 }
 
-// placeOnDisk is the place that the answer to a batch tells.
+// placeOnDisk returns the place in the answer to a batch.
 func placeOnDisk(t *testing.T, reply ask.Reply) uint64 {
 	t.Helper()
 	require.Equal(t, ask.Answered, reply.Status)

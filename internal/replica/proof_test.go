@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// proving is two partitions that verify the proofs of their clients.
+// proving returns two partitions that verify the proofs of their clients.
 func proving(t *testing.T) *several {
 	s := newSeveral(t)
 	s.keys = ask.Keys{[]byte("a key of both partitions")}
@@ -31,7 +31,7 @@ func (s *several) update(i int, seq uint64, name string, proofs ask.Proofs) ask.
 }
 
 // A partition takes from a client only entries that a server has proven: a forged vector is neither stored
-// nor passed on, and delays nobody.
+// nor passed on, and delays no request of other clients.
 func TestForgedVectors(t *testing.T) {
 	s := proving(t)
 	true0 := s.update(0, 1, "a", nil)
@@ -67,7 +67,7 @@ func TestForgedVectors(t *testing.T) {
 }
 
 // A client may claim to have seen entries of the asked partition without a proof. The partition itself can
-// check the claim, and passes it on to nobody.
+// check the claim, and does not pass it on.
 func TestClaims(t *testing.T) {
 	s := proving(t)
 	seen := s.update(0, 1, "a", nil).Vector.Of(0)

@@ -35,9 +35,9 @@ func (r *Replica) reap(mine bool) {
 // store and from the sessions, and is no part of the state.
 type reaper struct {
 	known bool               // the orphans of the store have been read
-	young heap.Heap[young]   // orphans that perhaps not all sessions have seen
-	ripe  heap.Heap[ripe]    // orphans that all sessions had seen, and that perhaps no session holds
-	held  map[posix.Ino]bool // orphans that all sessions had seen, and that a session holds
+	young heap.Heap[young]   // orphans whose removal some session may not have seen
+	ripe  heap.Heap[ripe]    // orphans whose removal all sessions have seen, and that no session may hold
+	held  map[posix.Ino]bool // orphans whose removal all sessions have seen, and that a session holds
 }
 
 // young orders orphans by the update that removed the last name.
@@ -87,8 +87,8 @@ func (x *reaper) load(m *meta.Machine) {
 	}
 }
 
-// due removes and returns the orphans to reap, at most so many, ascending. seen is the place of the order
-// that all sessions have seen.
+// due removes and returns at most most orphans that can be reaped, in ascending order. seen is the place of
+// the order that all sessions have seen.
 func (x *reaper) due(m *meta.Machine, s *session.Sessions, seen uint64, most int) (due []posix.Ino) {
 	x.learn(m)
 	released := s.TakeReleased()
@@ -122,13 +122,13 @@ func (x *reaper) due(m *meta.Machine, s *session.Sessions, seen uint64, most int
 	return due
 }
 
-// floor is a place of the order that all sessions of bound clients count as having seen. Removed inodes and
-// their blocks stay until each session has seen the removal, and a hostile client could say for ever that it
-// has not. So the asked replica raises the vector of a request that opens or renews a session of a bound
-// client to entries that it executed one lease ago, or two. The answer to each renewal has the vector of a
-// replica. So a client that renews its session in time has seen these entries, unless the replicas that it
-// asks are a lease behind. Then an inode that was removed a lease ago may be gone when the client opens it.
-// Like the bounds of quota.go, the floor is no part of the ordered state.
+// floor is a place of the order that all sessions of bound clients are assumed to have seen. Removed inodes
+// and their blocks are kept until each session has seen the removal, and a hostile client could claim for
+// ever that it has not. So the asked replica raises the vector of a request that opens or renews a session of
+// a bound client to entries that the replica executed one to two leases ago. The answer to each renewal has
+// the vector of a replica, so a client that renews its session in time has seen these entries, unless the
+// replicas that it asks are a lease behind. Then an inode that was removed a lease ago may be missing when
+// the client opens it. Like the bounds of quota.go, the floor is no part of the ordered state.
 type floor struct {
 	older, newer ask.Seen
 	since        time.Duration // of newer, on the monotonic clock

@@ -147,8 +147,8 @@ func TestReapCostsNoLookAtHeldOrphans(t *testing.T) {
 	require.Equal(t, held[0], orphans[0].Ino)
 }
 
-// A bound client that never says that it has seen a removal does not keep the removed inode for ever, but for
-// one lease to two. A client of the cluster's own does.
+// A bound client that never acknowledges a removal keeps the removed inode for one to two leases, and not for
+// ever. A client of the cluster itself keeps it for ever.
 func TestBoundClientKeepsNoRemovedInodes(t *testing.T) {
 	for _, from := range []*ask.Client{someClient("hostile", 1000), nil} {
 		f := newFixture(t)

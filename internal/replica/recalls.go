@@ -9,11 +9,12 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// A bound client must not stop the work of others by recalls of their directories. A directory is protected
-// for a while after such a recall (delegation.Table). And the asked replica bounds the recalls for each name:
-// the updates and linearizable queries beyond wait here, and the holder goes on. Only a recall that disturbs
-// counts, of a directory in which its holder has worked lately. Like the bounds of quota.go, this one is no
-// part of the ordered state. Commands of several partitions are bounded by the protection only.
+// A bound client must not stop the work of others by recalls of their directories. There are two limits.
+// First, a directory is protected for some time after such a recall (delegation.Table). Second, the asked
+// replica limits the recalls of each client: further updates and linearizable queries wait at this replica,
+// while the holder continues to work. The second limit counts only recalls of directories in which the holder
+// has worked lately. Like the bounds of quota.go, it is no part of the ordered state. Only the protection
+// limits commands of several partitions.
 const (
 	// recallEvery is the time in which a client gains one recall.
 	recallEvery = time.Second
@@ -27,11 +28,11 @@ const (
 
 // recallBudget has the recalls of bound clients.
 type recallBudget struct {
-	used   map[string]time.Duration // by name: when all recalls so far are paid, on the monotonic clock
-	wakeAt time.Duration            // when a client that waits may recall; 0: none waits
+	used   map[string]time.Duration // by client name: when the client has its full budget again, on the monotonic clock
+	wakeAt time.Duration            // when a waiting client may recall; 0: no client waits
 }
 
-// take takes a recall out of the budget of a client, and reports whether the budget has one.
+// take subtracts a recall from the budget of a client. It returns false if the budget is exhausted.
 func (b *recallBudget) take(client string, now time.Duration) bool {
 	paid := max(b.used[client], now)
 	if at := paid - (recallBurst-1)*recallEvery; at > now {
@@ -49,8 +50,8 @@ func (b *recallBudget) take(client string, now time.Duration) bool {
 	return true
 }
 
-// mayRecall reports whether a request of a client may recall the directories of some objects now, and takes
-// that out of the client's budget.
+// mayRecall reports whether a request of a client may recall the directories of some objects now. If so, it
+// subtracts the recall from the client's budget.
 func (d *delegations) mayRecall(touched []meta.Object, from *ask.Client) bool {
 	switch {
 	case from.Bounds() == nil:
@@ -61,8 +62,8 @@ func (d *delegations) mayRecall(touched []meta.Object, from *ask.Client) bool {
 	return !d.IsWorkedIn(touched, posix.Time(d.now.Wall)-workingFor) || d.budget.take(from.Owner(), d.now.Mono)
 }
 
-// awaitProtection reports whether one of some objects is protected from recalls by bound clients. Then the
-// replica wakes at the end of that.
+// awaitProtection reports whether one of some objects is protected from recalls by bound clients. If so, the
+// replica takes a step at the end of the protection.
 func (d *delegations) awaitProtection(touched []meta.Object) bool {
 	now := posix.Time(d.now.Wall)
 	left := d.ProtectedUntil(touched, now) - now
@@ -82,7 +83,7 @@ func (d *delegations) delays(c *meta.Command, from *ask.Client) bool {
 	return len(d.Holders(touched)) > 0 && meta.Refused(d.machine, c) == posix.OK && !d.mayRecall(touched, from)
 }
 
-// isDue reports whether requests that wait for the budgets of their clients are to be tried again.
+// isDue reports whether requests that wait for the budgets of their clients must be tried again.
 func (b *recallBudget) isDue(now time.Duration) bool {
 	if b.wakeAt == 0 || now < b.wakeAt {
 		return false

@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// TestReplacedReplicaSendsItsClientsAway: waiting and new clients. In the other order the replica continues
-// until it has retired there too.
+// A replica that one of its two orders has replaced sends its waiting and its new clients away. It continues
+// in the other order until it is replaced there, too.
 func TestReplacedReplicaSendsItsClientsAway(t *testing.T) {
 	for _, between := range []bool{false, true} {
 		f := newFixture(t)
@@ -48,7 +48,8 @@ func TestReplacedReplicaSendsItsClientsAway(t *testing.T) {
 	}
 }
 
-// TestLastOfAChainComesIn: the earlier processes of a chain may be gone.
+// In a chain of replacements, each replacement names the last process, since the processes before it may be
+// gone.
 func TestLastOfAChainComesIn(t *testing.T) {
 	f := newFixture(t)
 	f.Replace(multicast.Replacement{Old: 1, New: 7})

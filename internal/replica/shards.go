@@ -11,7 +11,7 @@ import (
 
 // Partitions may be added to a running cluster in three steps. First all replicas of all partitions learn of
 // the group of the new partition (AddGroups), which is not replicated state. Then the replicas of the new
-// partition start. Finally the replicas of the region are told to spread new directories over the new
+// partition start. Finally the replicas of the region are requested to spread new directories over the new
 // partition, too (SpreadOver): the leader of each partition orders an entry, and directories of later entries
 // may go to the new partition. So a command names a partition only after all replicas of all partitions know
 // its group.

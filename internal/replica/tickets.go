@@ -23,7 +23,7 @@ type Tickets interface {
 	Of(client string) ClientTickets
 }
 
-// ClientTickets proves that a replica of the cluster has told a client the number of an inode.
+// ClientTickets proves that a client has received the number of an inode from a replica of the cluster.
 type ClientTickets interface {
 	// Ticket returns the client's ticket for an inode.
 	Ticket(ino posix.Ino) posix.Ticket

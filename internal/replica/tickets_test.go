@@ -109,7 +109,7 @@ func TestTicketsAreOptional(t *testing.T) {
 	require.Equal(t, []posix.Ticket{stamp('z').Ticket(file)}, p.Tickets)
 }
 
-// An answer with an error tells no tickets, nor does one to a client that is not bound.
+// Answers with an error, and answers to clients that are not bound, have no tickets.
 func TestAnswersWithoutTickets(t *testing.T) {
 	f, owner, _ := ticketed(t)
 	q := lookup(posix.Root, "none")

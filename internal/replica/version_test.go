@@ -14,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// payload is an encoded entry.
+// payload returns an encoded entry.
 func payload(kind order.Kind, body []byte) []byte {
 	core := &listCore{list: new([]multicast.Delivery), member: &member{cluster: &cluster{}}}
 	o := order.New(1, 0, core, core, 0)
@@ -24,7 +24,7 @@ func payload(kind order.Kind, body []byte) []byte {
 	return (*core.list)[0].Payload
 }
 
-// foreign is entries that another version has made.
+// foreign returns entries of another version.
 func foreign() map[string][]byte {
 	good := payload(entryBarrier, ask.Seen{}.Append(nil))
 	unknown := ask.Request{Kind: ask.Update, Session: 7, Seq: 9, Command: []byte{255}}

@@ -13,12 +13,12 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// watching is a request to watch.
+// watching returns a request to watch.
 func watching(session uint64, w ask.Watching) ask.Request {
 	return ask.Request{Kind: ask.Watch, Session: session, Command: w.Append(nil)}
 }
 
-// changesOf is the answer to a request to watch.
+// changesOf returns the answer to a request to watch.
 func changesOf(t *testing.T, p ask.Reply) ask.Changes {
 	t.Helper()
 	require.Equal(t, ask.Answered, p.Status, string(p.Result))
@@ -27,7 +27,7 @@ func changesOf(t *testing.T, p ask.Reply) ask.Changes {
 	return c
 }
 
-// after is the next request after an answer.
+// after returns the next request after an answer.
 func after(c *ask.Changes, linger time.Duration, dirs ...posix.Ino) ask.Watching {
 	w := ask.Watching{History: c.History, From: c.To, Mark: c.Mark, Linger: linger, Interest: ask.NewInterest(len(dirs))}
 	for _, dir := range dirs {

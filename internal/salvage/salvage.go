@@ -17,7 +17,7 @@ import (
 type Options struct {
 	Dirs     []string        // data directories of servers, or directories that hold these
 	Scratch  string          // directory for temporary files; empty: the system's
-	Progress *progress.Meter // nil: nobody looks
+	Progress *progress.Meter // nil: the progress is not shown
 	// Backup has the states of partitions of which no replica is left; nil: there is none. BackupID is the id
 	// of the backup in it; empty: the newest.
 	Backup   *backup.Repository

@@ -205,7 +205,7 @@ func (s *Server) unmark(ctx context.Context, h *hosted) {
 		}
 	}
 	if err := durable.Remove(filepath.Join(s.partitionDir(h.partition), amnesiacFile)); err != nil {
-		s.cfg.Logger.Warn("a file cannot be deleted: the next start takes the replica as one that has lost power, which is safe",
+		s.cfg.Logger.Warn("a file cannot be deleted: the next start treats the replica as one that has lost power, which is safe",
 			"server", s.cfg.Name, "partition", h.partition, "error", err)
 	}
 }

@@ -27,7 +27,7 @@ var errNobody = errors.New("the caller may not use this cluster: it has no certi
 // errServersOnly answers calls that only servers make.
 var errServersOnly = errors.New("only a server of the cluster may ask for this: the caller's certificate is not one of a server")
 
-// trustAll is Config.Asker of a cluster without authentication: every caller has all rights.
+// trustAll is the Config.Asker of a cluster without authentication: every caller has all rights.
 func trustAll(context.Context) Asker { return Asker{Server: true, Admin: true} }
 
 // isNobody reports whether a has no rights.

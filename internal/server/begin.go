@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/transport"
 )
 
-// later is the transport.Asynchronous of a replica: it begins calls that only the driver of the replica has
-// to answer.
+// later implements transport.Asynchronous for a replica. It begins the calls that need nothing but an answer
+// of the replica's driver.
 type later struct {
 	server *Server
 	hosted *hosted

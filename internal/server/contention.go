@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 )
 
-// errNoTurn refuses a request whose turn does not come within the patience for it.
+// errNoTurn refuses a request whose turn does not come within its patience.
 var errNoTurn = errors.New("the processors of this server are short, and the turn of this client did not come in time: try again")
 
 const (
@@ -21,7 +21,7 @@ const (
 	sampleEvery = 50 * time.Millisecond
 	// growEvery is the time between two increases of the number of requests at a time.
 	growEvery = 200 * time.Millisecond
-	// shortFor is the time for which the processors count as short after they were.
+	// shortFor is the time for which the processors still count as short after they were short.
 	shortFor = time.Second
 	// holdMost is the time after which a request gives up its turn, though it is not finished. A request that
 	// waits for another partition or another client uses no processor. It is also the longest pause.
@@ -56,23 +56,23 @@ const (
 // Requests of all replicas and of the storage server count together: they share the processors. The other
 // servers of the partitions count, too (neighbors.go).
 type contention struct {
-	isShort       func() bool // since the last call; the processors
-	areTurnsShort func() bool // since the last call; the turns of the replicas
-	usual         int         // requests at a time of a usual client that gives way
+	isShort       func() bool // whether processors were short since the last call
+	areTurnsShort func() bool // whether turns of replicas were short since the last call
+	usual         int         // maximum number of concurrent requests of a usual client that gives way
 
 	mu      sync.Mutex
 	lanes   map[string]*lane // GUARDED_BY mu; by name of the client
 	sampled time.Time        // GUARDED_BY mu
 	short   time.Time        // GUARDED_BY mu; when the processors were short last
 	grown   time.Time        // GUARDED_BY mu; when slots grew last
-	slots   int              // GUARDED_BY mu; requests of a client at a time; above mostSlots: no limit
-	here    pressure         // GUARDED_BY mu; of this server, in the last sample
-	all     pressure         // GUARDED_BY mu; of this server and of the others, in the last sample
-	recent  [2]*lane         // GUARDED_BY mu; of the last request, and of the last one of another client
+	slots   int              // GUARDED_BY mu; maximum number of concurrent requests of a client; above mostSlots: no limit
+	here    pressure         // GUARDED_BY mu; the pressure of this server in the last sample
+	all     pressure         // GUARDED_BY mu; the pressure of this server and the others in the last sample
+	recent  [2]*lane         // GUARDED_BY mu; the client of the last request, and the last other client
 
-	neighbors map[string]neighbor // GUARDED_BY mu; servers of other replicas of our partitions, by name
-	there     pressure            // GUARDED_BY mu; of all neighbors
-	learned   time.Time           // GUARDED_BY mu; when there was right
+	neighbors map[string]neighbor // GUARDED_BY mu; servers with other replicas of this server's partitions, by name
+	there     pressure            // GUARDED_BY mu; the pressure of all neighbors
+	learned   time.Time           // GUARDED_BY mu; when there was computed
 }
 
 // lane is the state of one client.
@@ -80,10 +80,10 @@ type lane struct {
 	client      string
 	narrow      bool
 	lastRequest time.Time
-	use         time.Duration // of the server, a sum that decays
-	used        time.Time     // when use was right
-	running     int           // requests in their turn
-	resume      time.Time     // no turn begins before
+	use         time.Duration // the client's use of the server, a sum that decays
+	used        time.Time     // when use was computed
+	running     int           // number of requests that have their turn
+	resume      time.Time     // no turn begins before this time
 	waiting     []chan struct{}
 	timer       *time.Timer // begins a turn at resume; nil: not used yet
 }
@@ -95,7 +95,7 @@ func newContention() *contention {
 	}
 }
 
-// note notes a request of a client with the rights of root, which needs no turn.
+// note records a request of a client with the rights of root, which needs no turn.
 func (c *contention) note(client *ask.Client) {
 	if client == nil {
 		return
@@ -105,9 +105,9 @@ func (c *contention) note(client *ask.Client) {
 	c.asked(client)
 }
 
-// take waits until the turn of a request comes, at most for the patience. The caller calls done when the
-// request is finished; several calls are harmless. Requests of clients that are not bounded, or are alone,
-// need no turn.
+// take waits until the turn of a request comes, at most for its patience. The caller calls done when the
+// request is finished; further calls have no effect. Requests of clients that are not bounded, and requests
+// of the only working client, need no turn.
 func (c *contention) take(ctx context.Context, client *ask.Client, patience time.Duration) (done func(), err error) {
 	if client.Bounds() == nil {
 		c.note(client)
@@ -185,7 +185,7 @@ func (c *contention) begin(l *lane) {
 		l.running++
 	}
 	if len(l.waiting) == 0 || l.running > 0 {
-		return // nobody waits, or the end of a turn begins the next one
+		return // no request waits, or the end of a turn will begin the next turn
 	}
 	if l.timer == nil {
 		l.timer = time.AfterFunc(time.Until(l.resume), func() {
@@ -210,8 +210,7 @@ func (c *contention) end(l *lane, took time.Duration) {
 	c.begin(l)
 }
 
-// isAlone reports whether no client but one has worked lately. It spares a lone client the samples. The
-// caller holds mu.
+// isAlone reports whether only one client has worked lately. Then no samples are needed. The caller holds mu.
 func (c *contention) isAlone(l *lane, now time.Time) bool {
 	if there := c.others(now); there.hasOther(l.client) {
 		return false
@@ -223,8 +222,8 @@ func (c *contention) isAlone(l *lane, now time.Time) bool {
 	return !other.isActive(now)
 }
 
-// slotsOf returns the number of requests of a client at a time; above mostSlots: no limit. The caller holds
-// mu.
+// slotsOf returns the maximum number of concurrent requests of a client; above mostSlots: no limit. The
+// caller holds mu.
 func (c *contention) slotsOf(l *lane) int {
 	other := c.all.least[0]
 	if other.client == l.client {
@@ -240,7 +239,8 @@ func (c *contention) slotsOf(l *lane) int {
 	return mostSlots + 1
 }
 
-// sample judges the processors and the clients, if it is time. The caller holds mu.
+// sample updates the pressure and the slots, if sampleEvery has passed since the last sample. The caller
+// holds mu.
 func (c *contention) sample(now time.Time) {
 	if now.Sub(c.sampled) < sampleEvery {
 		return
@@ -279,7 +279,7 @@ func (l *lane) isActive(now time.Time) bool {
 	return l != nil && (now.Sub(l.lastRequest) < activeFor || l.running > 0 || len(l.waiting) > 0)
 }
 
-// asked notes a request of a client, and returns the state of the client. The caller holds mu.
+// asked records a request of a client, and returns the state of the client. The caller holds mu.
 func (c *contention) asked(client *ask.Client) *lane {
 	l := c.lane(client)
 	l.lastRequest = time.Now()
@@ -313,7 +313,7 @@ func (c *contention) forget(now time.Time) {
 	}
 }
 
-// decay lets the use of the past fade: half of it is gone after activeFor.
+// decay reduces the use of a client with the time: after activeFor half of it is left.
 func (l *lane) decay(now time.Time) {
 	for ; l.use > 0 && now.Sub(l.used) >= activeFor; l.used = l.used.Add(activeFor) {
 		l.use /= 2

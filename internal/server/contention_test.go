@@ -18,20 +18,20 @@ import (
 
 var notRoot = []posix.IDs{{First: 1, Last: 1<<32 - 1}}
 
-// narrow is a client with a certificate that names users.
+// narrow returns a client with a certificate that names users.
 func narrow(name string) *ask.Client {
 	return &ask.Client{Name: name, Authority: &posix.Authority{UIDs: []posix.IDs{{First: 1000, Last: 1000}}, GIDs: notRoot}}
 }
 
-// usual is a client for all users but root.
+// usual returns a client for all users but root.
 func usual(name string) *ask.Client {
 	return &ask.Client{Name: name, Authority: &posix.Authority{UIDs: notRoot, GIDs: notRoot}}
 }
 
-// anyRights is a client with the rights of root.
+// anyRights returns a client with the rights of root.
 func anyRights(name string) *ask.Client { return &ask.Client{Name: name, Authority: posix.Everybody()} }
 
-// busy is a contention on a machine whose processors are always short, or never.
+// busy returns a contention on a machine whose processors are always short, or never.
 func busy(short bool) *contention {
 	c := newContention()
 	c.isShort = func() bool { return short }

@@ -48,7 +48,7 @@ func isDamage(err error) bool {
 		errors.Is(err, errDiverged) || errors.Is(err, ErrRolledBack)
 }
 
-// isUnreadable is isDamage for files that are only read: data that the disk cannot read also counts as
+// isUnreadable is like isDamage, for files that are only read: data that the disk cannot read also counts as
 // damaged.
 func isUnreadable(err error) bool { return isDamage(err) || errors.Is(err, syscall.EIO) }
 
@@ -102,7 +102,7 @@ func (s *Server) setDamaged(h *hosted, err error) {
 	s.cfg.Logger.Error("the log or the store of a replica is damaged, was rolled back, or differs from the other replicas: the replica does not run; another process takes its place as soon as a majority of the others takes part",
 		"server", s.cfg.Name, "partition", h.partition, "process", h.process, "dir", dir, "error", err)
 	if noteErr := durable.WriteFile(filepath.Join(dir, DamageFile), []byte(d.Reason+"\n")); noteErr != nil {
-		s.cfg.Logger.Warn("the damage of a replica cannot be noted in its directory: the next start looks for it again",
+		s.cfg.Logger.Warn("the damage of a replica cannot be recorded in its directory: the next start looks for it again",
 			"server", s.cfg.Name, "partition", h.partition, "dir", dir, "error", noteErr)
 	}
 	s.mu.Lock()

@@ -48,7 +48,7 @@ func (s *Server) verifyDigest(ctx context.Context, h *hosted) {
 		return // if the replica needs the unreadable part, it fails
 	}
 	if read != claimed {
-		s.cfg.Logger.Error("the store of a replica is not what the replica has written: it was changed behind the back of this server, damaged, "+
+		s.cfg.Logger.Error("the store of a replica is not what the replica has written: it was changed by another process, damaged, "+
 			"or written by a version of globalfs that keeps no digest; it is compared with the other replicas now",
 			"server", s.cfg.Name, "partition", h.partition, "process", h.process, "digest", read, "written", claimed)
 	}

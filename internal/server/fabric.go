@@ -81,7 +81,7 @@ func (s memory) reached() func(peer fabric.NodeID, err error) {
 			return
 		}
 		if _, before := absent.LoadOrStore(peer, true); !before {
-			s.cfg.Logger.Warn("the memory of another replica of the partition cannot be reached: trying on",
+			s.cfg.Logger.Warn("the memory of another replica of the partition cannot be reached: trying again",
 				"server", s.cfg.Name, "partition", s.hosted.partition, "process", peer, "error", err)
 		}
 	}

@@ -119,11 +119,11 @@ func (s *Server) reportMemories(ctx context.Context, region string, report metri
 		h := r.hosted.Load()
 		labels := []string{region, s.cfg.Name, strconv.Itoa(int(h.partition))}
 		report.Value(metrics.ReplicaOrder, 1, append(labels, string(plan.OrderOf(&plan.Partitions[h.partition])))...)
-		told := make(chan *MemoryStatus, 1)
-		if h.memory == nil || h.driver.Between(ctx, func() { told <- h.memory.status() }) != nil {
+		status := make(chan *MemoryStatus, 1)
+		if h.memory == nil || h.driver.Between(ctx, func() { status <- h.memory.status() }) != nil {
 			continue // no memory, or the replica is busy
 		}
-		m := <-told
+		m := <-status
 		report.Value(metrics.ReplicaMemorySlots, float64(m.Slots), labels...)
 		report.Value(metrics.ReplicaMemoryUsed, float64(m.Used), labels...)
 		report.Value(metrics.ReplicaMemoryCredits, float64(m.Credits), labels...)

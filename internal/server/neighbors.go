@@ -133,7 +133,7 @@ func (h *hosted) loadOf(ctx context.Context, other multicast.ProcessID) (pressur
 	return decodePressure(answer)
 }
 
-// noteBoundedUse notes that a bounded client uses the replica.
+// noteBoundedUse records that a bounded client uses the replica.
 func (h *hosted) noteBoundedUse() {
 	select {
 	case h.bounded <- struct{}{}:
@@ -147,7 +147,7 @@ type neighbor struct {
 	learned time.Time
 }
 
-// learn notes the load of another server.
+// learn records the load of another server.
 func (c *contention) learn(server string, l pressure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,9 +15,10 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// A narrow client that is alone at a server gives way if another client works at another server of the
-// partition, and the processors of either are short. It does not give way to itself, to a client that works
-// as much, or to the clients of a server that answers no more.
+// A bound client that is the only client of its server gives way to another client at another server of the
+// partition, if one of both servers is short of processors. It does not give way to its own requests at other
+// servers, to a client that works as much as it does, or to the clients of a server that does not answer any
+// more.
 func TestGivesWayAtOtherServers(t *testing.T) {
 	const parallel = 10
 	working := func(clients ...rival) (p pressure) {

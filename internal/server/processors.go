@@ -11,7 +11,7 @@ const (
 	shortWaiting = 0.3
 	// shortDelay is the mean delay of goroutines that are ready to run, from which processors are short.
 	shortDelay = 200 * time.Microsecond
-	// longInterval is an interval that tells nothing about the present.
+	// longInterval is the length of an interval from which on its mean says nothing about the present.
 	longInterval = time.Second
 )
 

@@ -129,30 +129,30 @@ func (s *Storage) Stats() (disk.Stats, error) { return s.disk.Stats() }
 
 // Metrics reports the metrics of the disk and of the node of the region.
 func (s *Storage) Metrics(report metrics.Report) {
-	tell := func(n metrics.Name, value uint64) { report.Value(n, float64(value), s.cfg.Region, s.cfg.Server) }
+	add := func(n metrics.Name, value uint64) { report.Value(n, float64(value), s.cfg.Region, s.cfg.Server) }
 	if stats, err := s.disk.Stats(); err == nil {
-		tell(metrics.StorageBlocks, stats.Blocks)
-		tell(metrics.StorageLiveBytes, stats.LiveBytes)
-		tell(metrics.StorageDeadBytes, stats.DeadBytes)
-		tell(metrics.StorageCompactedBytes, stats.MovedBytes)
+		add(metrics.StorageBlocks, stats.Blocks)
+		add(metrics.StorageLiveBytes, stats.LiveBytes)
+		add(metrics.StorageDeadBytes, stats.DeadBytes)
+		add(metrics.StorageCompactedBytes, stats.MovedBytes)
 	}
 	if total, free, err := s.disk.Usage(); err == nil {
-		tell(metrics.StorageDiskBytes, total)
-		tell(metrics.StorageFreeBytes, free)
+		add(metrics.StorageDiskBytes, total)
+		add(metrics.StorageFreeBytes, free)
 	}
 	status := s.node.Status()
-	tell(metrics.StorageRingVersion, status.Members.Version)
-	tell(metrics.StorageServersDown, uint64(len(status.Down)))
-	tell(metrics.StorageMissingCopies, status.Repair.Last.Missing)
-	tell(metrics.StorageLostBlocks, status.Repair.Last.Lost)
-	tell(metrics.StorageFetchedBlocks, status.Repair.Fetched)
-	tell(metrics.StorageFetchedBytes, status.Repair.FetchedBytes)
-	tell(metrics.StorageHandedBackBlocks, status.Repair.HandedBack)
-	tell(metrics.StorageReleasedCopies, status.Repair.Dropped)
-	tell(metrics.StorageScrubbedBlocks, status.Scrub.Blocks)
-	tell(metrics.StorageScrubbedBytes, status.Scrub.Bytes)
-	tell(metrics.StorageCorruptFixed, status.Scrub.Fixed)
-	tell(metrics.StorageCorruptLeft, status.Scrub.Unfixed)
+	add(metrics.StorageRingVersion, status.Members.Version)
+	add(metrics.StorageServersDown, uint64(len(status.Down)))
+	add(metrics.StorageMissingCopies, status.Repair.Last.Missing)
+	add(metrics.StorageLostBlocks, status.Repair.Last.Lost)
+	add(metrics.StorageFetchedBlocks, status.Repair.Fetched)
+	add(metrics.StorageFetchedBytes, status.Repair.FetchedBytes)
+	add(metrics.StorageHandedBackBlocks, status.Repair.HandedBack)
+	add(metrics.StorageReleasedCopies, status.Repair.Dropped)
+	add(metrics.StorageScrubbedBlocks, status.Scrub.Blocks)
+	add(metrics.StorageScrubbedBytes, status.Scrub.Bytes)
+	add(metrics.StorageCorruptFixed, status.Scrub.Fixed)
+	add(metrics.StorageCorruptLeft, status.Scrub.Unfixed)
 }
 
 // Status returns the state of the node of the region.

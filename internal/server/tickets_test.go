@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// All servers with keys of neighbouring generations accept each other's tickets. Another client, inode and
-// cluster have other tickets.
+// Servers whose keys are of the same or of neighbouring generations accept each other's tickets. A ticket is
+// not valid for another client, another inode or another cluster.
 func TestTickets(t *testing.T) {
 	of := func(cluster string, keys ...string) *tickets {
 		return newTickets(&sealer{keys: keysOf(keys...), cluster: []byte(cluster)})

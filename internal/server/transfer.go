@@ -248,7 +248,7 @@ func (s *Server) takeOverAny(ctx context.Context, h *hosted) bool {
 				"server", s.cfg.Name, "partition", h.partition, "process", h.process, "from", donor.Server)
 			return true
 		}
-		s.cfg.Logger.Warn("a replica is behind and cannot take over the state of another yet: trying on",
+		s.cfg.Logger.Warn("a replica is behind and cannot take over the state of another yet: trying again",
 			"server", s.cfg.Name, "partition", h.partition, "process", h.process, "from", donor.Server, "error", err)
 	}
 	return false

@@ -239,11 +239,11 @@ func (s *Server) Details(ctx context.Context) map[uint16]Details {
 	var mu sync.Mutex
 	for _, r := range s.residences() {
 		asking.Go(func() {
-			h, told := r.hosted.Load(), make(chan Details, 1)
-			if h.driver.Between(ctx, func() { told <- Details{h.replica.Spread(), h.memory.status()} }) == nil {
+			h, details := r.hosted.Load(), make(chan Details, 1)
+			if h.driver.Between(ctx, func() { details <- Details{h.replica.Spread(), h.memory.status()} }) == nil {
 				mu.Lock()
 				defer mu.Unlock()
-				of[h.partition] = <-told
+				of[h.partition] = <-details
 			}
 		})
 	}

@@ -58,7 +58,7 @@ func hosting(ctx context.Context, running *sync.WaitGroup) *Server {
 	return s
 }
 
-// Only the replica that takes over the state of another one, and does not answer meanwhile, is missing in the
+// A replica that is taking over the state of another one does not answer. Only this replica is missing in the
 // status.
 func TestReplicasAreAskedAtOnce(t *testing.T) {
 	for busy := range uint16(2) {
@@ -72,10 +72,10 @@ func TestReplicasAreAskedAtOnce(t *testing.T) {
 			}()
 			synctest.Wait()
 			bounded, cancel := context.WithTimeout(ctx, time.Second)
-			told := s.Replicas(bounded)
+			replicas := s.Replicas(bounded)
 			cancel()
-			require.Len(t, told, 1)
-			require.Equal(t, 1-busy, told[0].Partition)
+			require.Len(t, replicas, 1)
+			require.Equal(t, 1-busy, replicas[0].Partition)
 			stop()
 			running.Wait()
 		})

@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// client is one that speaks for everybody.
+// client returns a client that may act for all users.
 func client(name string) *ask.Client { return &ask.Client{Name: name, Authority: posix.Everybody()} }
 
 var owner, other = client("owner"), client("other")

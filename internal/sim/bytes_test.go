@@ -28,7 +28,7 @@ func TestPrimCastBurst(t *testing.T) {
 	t.Logf("reached: %+v", reach)
 }
 
-// little gives links with short frames and small windows, and tells the protocol these limits.
+// little configures links with short frames and small windows, and a protocol with these limits.
 func little(seed uint64, cfg *Config, p primcast.Config) primcast.Config {
 	rng := rand.New(rand.NewPCG(seed, 12))
 	p.MaxFrame = 1 << (4 + rng.IntN(8))
@@ -56,7 +56,7 @@ func TestPrimCastLittle(t *testing.T) {
 	reach.requireMarks(t, Overflowed, Transferred, Chased)
 }
 
-// TestFramesHaveALimit, and windows too: bytes beyond the window are lost, and the link restarts.
+// Frames and windows have limits: bytes beyond the window are lost, and the link restarts.
 func TestFramesHaveALimit(t *testing.T) {
 	cfg := Default()
 	cfg.MaxFrame = 1

@@ -7,23 +7,23 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// call is a request of a client that waits for its answer.
+// call is a request of a client that waits for the answer.
 type call struct {
 	turn.Call
 	done      func(reply []byte, ok bool)
 	over      bool
 	taken     []taken
-	withdrawn bool // the process knows that the client has given up
+	withdrawn bool // the process has learned that the client no longer waits
 }
 
-// taken is the token under which a process has taken a call. A request that is repeated has several.
+// taken is the token of a request at a process. A repeated request has several tokens.
 type taken struct{ incarnation, token uint64 }
 
-// Call sends a request from a client outside of all processes to one process, which knows the request by a
-// token chosen by the network. Call calls done once: with the answer, or with ok false after the timeout.
-// After a timeout the request may have had effect, may still have effect, or never will. Calls overtake each
-// other, get lost and are repeated. Of the calls that end by their timeouts, Faults.WithdrawPercent are
-// withdrawn: the process learns that the client has stopped waiting.
+// Call sends a request from a client outside of all processes to one process. The network chooses the token
+// of the request. Call calls done once: with the answer, or with ok false after the timeout. After a timeout
+// the request may have been executed, may be executed later, or may never be executed. Requests and answers
+// can overtake each other, get lost and be repeated. Faults.WithdrawPercent of the calls without an answer
+// are withdrawn: the process learns that the client no longer waits.
 func (n *Network) Call(to multicast.ProcessID, request turn.Call, timeout time.Duration, done func(reply []byte, ok bool)) {
 	c := &call{Call: request, done: done}
 	p := n.processes[to]
@@ -46,7 +46,7 @@ func (n *Network) giveUp(p *process, c *call) {
 	c.finish(nil, false)
 }
 
-// withdraw tells the process that the client no longer waits for the answer to a call. The call may be
+// withdraw informs the process that the client no longer waits for the answer to a call. The call may be
 // answered already, or may still be on its way.
 func (p *process) withdraw(c *call) {
 	if !p.up || c.withdrawn {
@@ -109,12 +109,13 @@ func (c *call) finish(reply []byte, ok bool) {
 	}
 }
 
-// trip is how long a message takes between a client and a process.
+// trip draws the time that a message needs between a client and a process.
 func (n *Network) trip() time.Duration {
 	return n.between(n.cfg.LatencyMin, n.cfg.LatencyMax) + n.between(0, n.cfg.Jitter)
 }
 
-// copies is how often a client's message or its answer arrives.
+// copies draws the number of copies of a request or an answer that arrive: 0 if it is lost, 2 if it is
+// repeated.
 func (n *Network) copies() int {
 	switch {
 	case n.healed:

@@ -7,7 +7,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/check"
 )
 
-// killed is called when a process has stopped for ever. A spare takes its place, if a spare is left.
+// killed is called when a process has stopped for ever. A spare replaces the process, if a spare is left.
 func (r *run) killed(dead multicast.ProcessID) {
 	r.loseUndelivered(dead)
 	r.leaveOut(dead)
@@ -16,7 +16,7 @@ func (r *run) killed(dead multicast.ProcessID) {
 	}
 }
 
-// evict asks for the replacement of a live member, which continues until it learns of the replacement.
+// evict requests the replacement of a live member. The member continues until it learns of the replacement.
 func (r *run) evict(old multicast.ProcessID) {
 	g := r.net.groupOf(old)
 	if r.changing[g.ID] || r.evicted[old] || len(g.Members) == 1 || r.replaced == len(r.cfg.Spares) {
@@ -47,14 +47,14 @@ func (r *run) shrink(old multicast.ProcessID) {
 	r.protocol.Replace(r.net, g.ID, multicast.Replacement{Old: old}, r.changes(g.ID))
 }
 
-// changes notes that the members of a group change, until the caller calls done.
+// changes records that the members of a group are changing, until the caller calls done.
 func (r *run) changes(g multicast.GroupID) (done func()) {
 	r.changing[g] = true
 	return func() { delete(r.changing, g) }
 }
 
-// dismiss notes that a member is to leave. Until the member learns of that, others may still accept its
-// messages, or not.
+// dismiss records that a member will leave its group. Until the member learns of this, other processes may
+// accept or ignore its messages.
 func (r *run) dismiss(p multicast.ProcessID) {
 	r.evicted[p] = true
 	for _, s := range r.order {
@@ -65,7 +65,8 @@ func (r *run) dismiss(p multicast.ProcessID) {
 	r.leaveOut(p)
 }
 
-// leaveOut ends all waiting for deliveries of a process. Its deliveries must still agree with all others.
+// leaveOut records that a process need not deliver more messages. Its deliveries must still agree with those
+// of all other processes.
 func (r *run) leaveOut(p multicast.ProcessID) {
 	i := slices.IndexFunc(r.history.Processes, func(x check.Process) bool { return x.ID == p })
 	if !r.history.Processes[i].Correct {
@@ -79,7 +80,8 @@ func (r *run) leaveOut(p multicast.ProcessID) {
 	}
 }
 
-// waitedFor is the number of initial members of a group that must deliver a message multicast to it now.
+// waitedFor returns the number of initial members of a group that must deliver a message that is multicast to
+// the group now.
 func (r *run) waitedFor(g *multicast.Group) (count int) {
 	for _, p := range g.Members {
 		if !r.net.processes[p].away && !r.evicted[p] {
@@ -89,9 +91,9 @@ func (r *run) waitedFor(g *multicast.Group) (count int) {
 	return count
 }
 
-// startSpare starts a spare after a while, if one is left, and makes it join a group, perhaps in the place of
-// another member. The spare is not Correct in the History: its deliveries must agree, but need not be
-// complete.
+// startSpare starts a spare after a random time, if a spare is left, and makes it join a group, perhaps in
+// place of another member. The spare is not Correct in the History: its deliveries must agree with others,
+// but need not be complete.
 func (r *run) startSpare(what multicast.Replacement, group multicast.GroupID, done func()) {
 	if r.replaced == len(r.cfg.Spares) {
 		return
@@ -115,14 +117,13 @@ func (r *run) startSpare(what multicast.Replacement, group multicast.GroupID, do
 	})
 }
 
-// groupNamed gives a group with its initial members.
+// groupNamed returns the group with a number, with its initial members.
 func (r *run) groupNamed(id multicast.GroupID) *multicast.Group {
 	i := slices.IndexFunc(r.cfg.Groups, func(g multicast.Group) bool { return g.ID == id })
 	return &r.cfg.Groups[i]
 }
 
-// retire is called when a process has learned that it is no longer a member: it stops for ever, since nobody
-// needs it.
+// retire is called when a process has learned that it is no longer a member. The process stops for ever.
 func (r *run) retire(p multicast.ProcessID) {
 	if r.retired[p] {
 		return
@@ -140,8 +141,8 @@ func (r *run) retire(p multicast.ProcessID) {
 	})
 }
 
-// unaware gives a process that was taken out of its group, was not killed, and has not learned of its
-// removal; 0: no such process.
+// unaware returns a live process that was removed from its group and has not learned of this; 0 if there is
+// none.
 func (r *run) unaware() multicast.ProcessID {
 	for _, p := range r.net.ids {
 		if r.evicted[p] && !r.retired[p] && !r.net.processes[p].away {
@@ -151,7 +152,7 @@ func (r *run) unaware() multicast.ProcessID {
 	return 0
 }
 
-// checkUnaware demands that no such process is left at the end.
+// checkUnaware demands that no process is unaware of its removal at the end.
 func (r *run) checkUnaware() {
 	if p := r.unaware(); p != 0 {
 		r.violate("retired", p, multicast.MessageID{}, "process %d was taken out of its group, and does not know it", p)

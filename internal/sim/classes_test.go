@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// classy is PrimCast that orders by classes.
+// classy returns PrimCast that orders by classes.
 func classy(cfg primcast.Config) Protocol {
 	cfg.Classes = true
 	p := primCastWith(cfg)
@@ -216,7 +216,7 @@ func TestStuckMessagesPinNothing(t *testing.T) {
 	s.heal(8) // the sender has lost the messages that waited for its window
 }
 
-// TestStuckWithoutClasses: TestStuckMessagesPinNothing holds only with classes.
+// Without classes, the property that TestStuckMessagesPinNothing checks does not hold.
 func TestStuckWithoutClasses(t *testing.T) {
 	s := newStuckRun(t, false)
 	s.work(100)

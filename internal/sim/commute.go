@@ -22,15 +22,15 @@ func (p *Protocol) validateConflicts(cfg *Config) error {
 	return nil
 }
 
-// conflict is the relation of the History.
+// conflict implements History.Conflict.
 func (r *run) conflict(a, b multicast.MessageID) bool {
 	m, o := r.sent[a], r.sent[b]
 	// Integrity reports messages that were not sent.
 	return m == nil || o == nil || r.protocol.Conflicts(&m.Message, &o.Message)
 }
 
-// covered is the highest position of a delivery up to which all is durable: the process has announced that no
-// delivery below is still to come, and no delivery below is still being written.
+// covered returns the highest position of a delivery up to which all is durable: the process has announced
+// that no delivery below is still to come, and no delivery below is still being written.
 func (m *machine) covered() (at multicast.Position) {
 	l := m.line("")
 	durable, volatile := l.history[:l.durable], l.history[l.durable:l.applied]

@@ -13,8 +13,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// last is the last byte of the payload, which counts the messages of a sender. It decides the conflicts of a
-// message.
+// last returns the last byte of the payload, which counts the messages of a sender. It decides the conflicts
+// of a message.
 func last(m *multicast.Message) byte { return m.Payload[len(m.Payload)-1] }
 
 // relations are the conflict relations of the tests.
@@ -134,8 +134,8 @@ func TestCommutingProcessesDoNotRestart(t *testing.T) {
 	require.ErrorContains(t, err, "leave Crash, CrashAll, Chase and Spares out")
 }
 
-// TestCommutingDoNotWait: in a crowd, a message without conflicts takes as long as a lone message (T 4.4.3).
-// A message with conflicts still waits for the conflicting ones.
+// TestCommutingDoNotWait: under load, a message without conflicts has the latency of a single message (T
+// 4.4.3). A message with conflicts still waits for the conflicting messages.
 func TestCommutingDoNotWait(t *testing.T) {
 	core := primcast.Config{SuspectAfter: time.Hour, CheckpointMin: 1 << 20}
 	slow := map[string]bool{}

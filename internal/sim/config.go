@@ -18,20 +18,20 @@ type Config struct {
 	// Regions are sets of processes that can be cut off together.
 	Regions [][]multicast.ProcessID
 
-	// Each direction of each link has a latency drawn between LatencyMin and LatencyMax; every frame takes up
-	// to Jitter longer. A process reaches itself at once.
+	// The latency of each direction of each link is drawn between LatencyMin and LatencyMax. Each frame is
+	// delayed by up to Jitter in addition. Frames of a process to itself arrive at once.
 	LatencyMin, LatencyMax, Jitter time.Duration
-	// Gather is the maximal time between the first ready input of a process and its step, so that more input
-	// gathers; 0: computing takes no time.
+	// Gather is the maximum time between the first ready input of a process and its step. Input that arrives
+	// in this time is part of the step. 0: a step follows its first input at once.
 	Gather time.Duration
 	// DiskMax is the maximal time until records are durable.
 	DiskMax time.Duration
-	// MaxFrame is the length of the longest frame that a process may send. Window is the maximal number of
+	// MaxFrame is the length of the longest frame that a process may send. Window is the maximum number of
 	// bytes to one peer that are on the way or wait for a step. Frames beyond it are lost, and the link
-	// restarts when the peer has taken the frames that arrived. 0: the limits of real links, from package
+	// restarts when the peer has consumed the frames that arrived. 0: the limits of real links, from package
 	// multicast.
 	MaxFrame, Window int
-	// Pipelined: a process steps on while its records are written.
+	// Pipelined permits a process to take further steps while its records are written.
 	Pipelined bool
 	// Skew is the maximal distance of a wall clock from virtual time.
 	Skew time.Duration
@@ -46,62 +46,62 @@ type Config struct {
 // Faults configures the faults, which occur until Heal. A fault has a kind, drawn with the weights, and lasts
 // up to Longest.
 type Faults struct {
-	Every   time.Duration // mean time between two faults; 0: none
+	Every   time.Duration // mean time between two faults; 0: no faults
 	Longest time.Duration
 	// Weights of the kinds.
-	Pause    int // a process stands still
+	Pause    int // a process takes no step
 	Stall    int // frames between some processes and the others wait
-	Cut      int // they are lost, in one direction or both; then the links restart
-	Lag      int // a link, or each one of a process, is slower by up to LagMax
-	Reset    int // a link restarts between two processes that live on
+	Cut      int // such frames are lost, in one direction or both; then the links restart
+	Lag      int // a link, or each link of a process, is slower by up to LagMax
+	Reset    int // a link between two live processes restarts
 	SlowDisk int // writes become durable that much later
 	Jump     int // a wall clock changes by up to Skew
 	Crash    int // a process stops, and restarts after that time
-	CrashAll int // all processes do
+	CrashAll int // all processes stop, and restart
 	Chase    int // the leader of a group stops for a short time, then the next leader
-	Kill     int // a process stops for ever, of each group less than half
+	Kill     int // a process stops for ever; a majority of each group remains
 	Move     int // a process is asked to lead its group
-	// Ahead: a process stops, and after its restart the others of its group take over its state, as if it
-	// were ahead in another order.
+	// Ahead: a process stops. After its restart, the other members of its group take over its state, as if
+	// it were ahead of them in another order.
 	Ahead  int
-	Learn  int // a process stops, and at its restart its state machine has learned another's deliveries
-	Evict  int // a member that lives is to be replaced by a spare, in each group one at a time
-	Grow   int // a spare is to join a group
-	Shrink int // a member that lives is to leave its group
+	Learn  int // a process stops; at its restart, its state machine has learned deliveries of another process
+	Evict  int // a spare must replace a live member; in each group one at a time
+	Grow   int // a spare must join a group
+	Shrink int // a live member must leave its group
 	Power  int // all members of a group lose power (power.go); only if their nodes are loggers
 	Outage int // a process loses power alone (power.go); only with Remembers
 
 	LagMax time.Duration
 
-	// ForgetPercent of the early frames (multicast.Output.Early) that arrive before the records of their
-	// steps are durable: the sender stops at that moment, for up to Longest.
+	// ForgetPercent applies to early frames (multicast.Output.Early) that arrive before the records of their
+	// steps are durable. With this probability, the sender stops at that moment, for up to Longest.
 	ForgetPercent int
 
-	// The knowledge of the load; each field may be nil. TakeOver to Dark are used only with the weight of
-	// their fault: Ahead, Learn, Evict, Grow, Shrink, Power. A process that is asked to lead takes steps.
+	// Functions of the load; each of them may be nil. TakeOver to Dark are needed only if their fault has a
+	// weight: Ahead, Learn, Evict, Grow, Shrink, Power. A process that is asked to lead takes steps.
 	MayCrash func(multicast.ProcessID) bool      // whether the process may be stopped now
 	MayMove  func(multicast.ProcessID) bool      // whether it may be asked to lead; nil: any may
-	Leads    func(multicast.ProcessID) bool      // whether a process that is up leads; nil: any may
-	Killed   func(multicast.ProcessID)           // is called when it has stopped for ever
-	TakeOver func(from multicast.ProcessID)      // makes others take over its state; it is up
+	Leads    func(multicast.ProcessID) bool      // whether a process that is up leads; nil: unknown
+	Killed   func(multicast.ProcessID)           // is called when a process has stopped for ever
+	TakeOver func(from multicast.ProcessID)      // makes other members take over its state; the process is up
 	Learned  func(multicast.ProcessID)           // makes its state machine learn deliveries
-	Evicted  func(multicast.ProcessID)           // asks for the replacement of a member that was not killed
-	Grown    func(multicast.GroupID)             // makes a group grow
-	Shrunk   func(multicast.ProcessID)           // makes a member leave its group that was not killed
+	Evicted  func(multicast.ProcessID)           // requests the replacement of a member that was not killed
+	Grown    func(multicast.GroupID)             // adds a spare to a group
+	Shrunk   func(multicast.ProcessID)           // removes a member that was not killed from its group
 	Dark     func([]multicast.ProcessID, LogEnd) // cuts the state machines of a group to the end of its logs
-	// Remembers, with Outage: whether the core of a process that is up has a vote. Darkened is called when a
-	// process has lost power.
+	// Remembers is needed with Outage: it reports whether the core of a process that is up has a vote.
+	// Darkened is called when a process has lost power.
 	Remembers func(multicast.ProcessID) bool
 	Darkened  func(multicast.ProcessID)
 
-	// Of each request and each answer of a call.
+	// The probabilities that a request or an answer of a call is lost, or is repeated.
 	LossPercent, RepeatPercent int
-	// WithdrawPercent of the calls that end by their timeouts are withdrawn, also after Heal: the process
-	// learns of it, unless the message is lost.
+	// WithdrawPercent of the calls without an answer are withdrawn, also after Heal: the process learns that
+	// the client no longer waits, unless the message is lost.
 	WithdrawPercent int
 }
 
-// Default is a small network without faults: one group of three in one place.
+// Default returns a small network without faults: one group of three processes in one place.
 func Default() Config {
 	return Config{
 		Groups:     []multicast.Group{{ID: 0, Members: []multicast.ProcessID{1, 2, 3}}},
@@ -110,13 +110,13 @@ func Default() Config {
 	}
 }
 
-// fill puts the limits of real links in the place of zeros.
+// fill replaces zero limits by the limits of real links.
 func (c *Config) fill() {
 	c.MaxFrame = cmp.Or(c.MaxFrame, multicast.MaxFrame)
 	c.Window = cmp.Or(c.Window, multicast.Window)
 }
 
-// Validate names the wrong field and the remedy.
+// Validate returns an error that names the wrong field and the remedy.
 func (c *Config) Validate() error {
 	if c.MaxFrame < 0 || c.Window < 0 {
 		return fmt.Errorf("sim: MaxFrame, Window: %d, %d: use positive numbers, or 0 for those of package multicast", c.MaxFrame, c.Window)

@@ -8,28 +8,29 @@ import (
 
 // disk is the write-ahead log of a process and the gate before all its output.
 type disk struct {
-	records   [][]byte // durable, from the last checkpoint on
-	ends      []LogEnd // of the log, with each record
-	synced    int      // records that a loss of power leaves
-	least     LogEnd   // a loss of power leaves as much
-	writing   []*write // in order
+	records   [][]byte // the durable records, from the last checkpoint on
+	ends      []LogEnd // the end of the log after each record
+	synced    int      // the number of records that survive a loss of power
+	least     LogEnd   // a loss of power does not shorten the log below this end
+	writing   []*write // the writes that are not durable yet, in order
 	free      time.Duration
 	slowUntil time.Duration
-	dark      bool // it has lost power, and its core has not recorded that yet
+	dark      bool // the process has lost power, and its core has not recorded this yet
 }
 
 // write is the output of one step, which leaves when its records are durable.
 type write struct {
 	out    turn.Output
-	early  []uint64 // of the links of out.Early, as the step saw them
-	eras   []uint64 // of the links of out.Frames
-	ends   []LogEnd // of the log, with each of out.Records; nil: not known
-	leaked bool     // some of out.Early has arrived
+	early  []uint64 // the eras of the links of out.Early at the time of the step
+	eras   []uint64 // the eras of the links of out.Frames
+	ends   []LogEnd // the end of the log after each of out.Records; nil: unknown
+	leaked bool     // a frame of out.Early has arrived
 }
 
 func (d *disk) busy() bool { return len(d.writing) > 0 }
 
-// write takes the output of a step of p. Without records it only waits for those before it.
+// write schedules the write of the output of a step of p. An output without records only waits for the
+// earlier writes.
 func (d *disk) write(p *process, w *write) {
 	n := p.net
 	at := max(n.now, d.free)
@@ -84,7 +85,7 @@ func (d *disk) opened() {
 	}
 }
 
-// lose is a crash: of the records being written the first few may have become durable.
+// lose ends all writes at a crash: a random number of the first unfinished records become durable.
 func (d *disk) lose(n *Network) {
 	for _, w := range d.writing {
 		whole := len(w.out.Records)

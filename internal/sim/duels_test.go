@@ -35,7 +35,7 @@ func TestPrimCastDuels(t *testing.T) {
 	reach.requireMarks(t, Unsent, CutFrames, CutSurvived, CutRestart, Late)
 }
 
-// TestPrimCastDuelsKeepAtomicGlobalOrder, though a deposed primary still sends.
+// PrimCast keeps atomic global order although a deposed primary still sends.
 func TestPrimCastDuelsKeepAtomicGlobalOrder(t *testing.T) {
 	var reach Reach
 	seeds(t, 300, func(seed uint64) error {

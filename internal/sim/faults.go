@@ -17,7 +17,7 @@ func (n *Network) scheduleFault() {
 	})
 }
 
-// fault makes one fault happen.
+// fault injects one random fault.
 func (n *Network) fault() {
 	f := &n.cfg.Faults
 	p := n.anyProcess()
@@ -70,14 +70,14 @@ func (n *Network) move(p *process) {
 	}
 }
 
-// reset restarts a link between two processes that live on.
+// reset restarts a link between two live processes.
 func (n *Network) reset(p *process) {
 	if q := n.anyProcess(); q != p && p.up && q.up {
 		n.connect(p, q)
 	}
 }
 
-// change makes the load take a member that was not killed out of its group.
+// change calls do, a function of the load, for a member that was not killed.
 func (n *Network) change(p *process, do func(multicast.ProcessID)) {
 	if do != nil && !p.away && n.groupOf(p.id) != nil {
 		do(p.id)

@@ -124,7 +124,7 @@ func TestCutsOverlap(t *testing.T) {
 	require.NotEmpty(t, after(n, 2, 1, cut))
 }
 
-// TestHealEndsCutAndLag at once, and their scheduled ends do nothing later.
+// Heal ends a cut and a lag at once. Their scheduled ends have no effect later.
 func TestHealEndsCutAndLag(t *testing.T) {
 	n := tickers(t, Default())
 	at := n.Now()
@@ -149,7 +149,7 @@ func TestHealEndsCutAndLag(t *testing.T) {
 	}
 }
 
-// TestLag: frames take longer by a time, and those after it wait for them.
+// A lag delays frames by a time. Frames behind them wait for them.
 func TestLag(t *testing.T) {
 	n := tickers(t, Default())
 	at := n.Now()
@@ -188,7 +188,8 @@ func TestKill(t *testing.T) {
 	reach.requireMarks(t, Killed, KilledMost)
 }
 
-// TestSpare: it is down, also when the network is healed, until it is started; then all are linked to it.
+// A spare is down until it is started, also if the network is healed before. Then all processes are linked to
+// it.
 func TestSpare(t *testing.T) {
 	cfg := Default()
 	cfg.Spares = []multicast.ProcessID{9}
@@ -205,7 +206,7 @@ func TestSpare(t *testing.T) {
 	}
 }
 
-// TestChase: the leader stops, and its successor soon after it leads.
+// A chase stops the leader, and then its successor soon after the successor leads.
 func TestChase(t *testing.T) {
 	for seed := uint64(1); seed <= 20; seed++ {
 		cfg, _ := config(seed, 3)

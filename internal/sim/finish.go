@@ -7,8 +7,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// finish waits until all is delivered, lets the state machines become durable, and checks the messages that
-// cores still keep.
+// finish waits until all messages are delivered, makes the state machines durable, and checks the messages
+// that cores still keep.
 func (r *run) finish() {
 	if !r.settle() {
 		return // the History shows the missing deliveries
@@ -18,7 +18,7 @@ func (r *run) finish() {
 	}
 	for range closing {
 		for _, id := range r.net.ids {
-			r.net.Poke(id) // the state machine is durable, and the core learns that
+			r.net.Poke(id) // the core learns that the state machine is durable
 		}
 		up := slices.IndexFunc(r.workload.Senders, r.net.Up)
 		if up < 0 {
@@ -32,12 +32,12 @@ func (r *run) finish() {
 	r.checkAtRest()
 }
 
-// patience is the number of time slices, each of several round trips, for a healed network: far more than a
-// protocol needs that makes progress.
+// patience is the number of time slices after which a healed network must have delivered all messages. Each
+// slice has several round trips. A protocol that makes progress needs far fewer.
 const patience = 2000
 
-// settle runs until all required deliveries are made. It returns false if some are missing though no event is
-// left, or patience has ended. A protocol with heartbeats is never quiet.
+// settle runs the network until all required deliveries are made. It returns false if deliveries are missing
+// although no event is left, or after patience slices: a protocol with heartbeats always has events.
 func (r *run) settle() bool {
 	for range patience {
 		if more := r.net.Run(r.net.Now() + r.slice()); !more || r.complete() {
@@ -47,13 +47,13 @@ func (r *run) settle() bool {
 	return r.complete()
 }
 
-// slice is at least as long as the timeouts of protocols, so that patience is many of these.
+// slice returns the length of a time slice, which is at least the longest timeout of the protocols.
 func (r *run) slice() time.Duration {
 	return 20*max(r.cfg.LatencyMax, time.Millisecond) + r.cfg.DiskMax
 }
 
-// restartAll stops all processes once more, with all messages delivered and some forgotten, and checks that
-// the deliveries after that still fit.
+// restartAll restarts all processes once more, after all messages were delivered and cores have forgotten
+// some of them. It checks that the repeated deliveries are correct.
 func (r *run) restartAll() bool {
 	r.net.RestartAll()
 	r.net.Run(r.net.Now() + r.slice())
@@ -64,9 +64,9 @@ func (r *run) restartAll() bool {
 	return r.settle()
 }
 
-// closing is the number of last messages, to all destinations. They carry the news of durable state from
-// every process to every other one, if the protocol lets such news wait for the next frame. At the end all
-// but the last of them must be forgotten.
+// closing is the number of last messages, each to all destinations. They carry the reports of durable state
+// between all processes, if a protocol sends such reports only with other frames. At the end, cores must have
+// forgotten all messages except the last ones.
 const closing = 4
 
 // complete reports whether all required deliveries are made.

@@ -41,7 +41,7 @@ func heronOn(cfg tramConfig, reach *heron.Stats) error {
 	return err
 }
 
-// TestHeron: stable leaders, trees of all shapes, no faults.
+// TestHeron runs stable leaders and trees of all shapes, without faults.
 func TestHeron(t *testing.T) {
 	var reach heron.Stats
 	seeds(t, 30, func(seed uint64) error {
@@ -54,7 +54,7 @@ func TestHeron(t *testing.T) {
 	require.Zero(t, reach.Failed)
 }
 
-// TestHeronFaults: as TestTramFaults; processes that were paused or cut off become laggers.
+// TestHeronFaults has the faults of TestTramFaults. Processes that were paused or cut off become laggers.
 func TestHeronFaults(t *testing.T) {
 	var reach heron.Stats
 	seeds(t, 60, func(seed uint64) error { return heronOn(tramFaults(seed), &reach) })

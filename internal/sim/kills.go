@@ -6,20 +6,20 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// leads asks the core of a process that is up whether it leads its group.
+// leads reports whether the core of a process that is up leads its group.
 func (r *run) leads(p multicast.ProcessID) bool {
 	return r.protocol.Leads(r.net.Node(p).(*coreNode).core)
 }
 
-// concerned reports whether a message to the group of p was multicast: until then a genuine protocol takes no
-// step there.
+// concerned reports whether a message to the group of p was multicast. Before that, the processes of the
+// group must take no step, because protocols are genuine.
 func (r *run) concerned(p multicast.ProcessID) bool {
 	group := r.net.groupOf(p)
-	// For a spare group is nil.
+	// group is nil if p is a spare.
 	return group != nil && slices.ContainsFunc(r.order, func(s *sent) bool { return s.To(group.ID) })
 }
 
-// remembers asks the core of a process that is up whether it has a vote.
+// remembers reports whether the core of a process that is up has a vote.
 func (r *run) remembers(p multicast.ProcessID) bool {
 	return r.protocol.Remembers(r.net.Node(p).(*coreNode).core)
 }

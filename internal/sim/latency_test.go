@@ -34,7 +34,7 @@ func latency(cfg Config, w Workload, p Protocol, collisionFree, failureFree int)
 	return nil
 }
 
-// TestSteps: the latencies of the protocols, with one message at a time and with many.
+// TestSteps checks the latencies of the protocols, with one message at a time and with many.
 func TestSteps(t *testing.T) {
 	for name, p := range map[string]struct {
 		protocol                   Protocol

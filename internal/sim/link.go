@@ -9,33 +9,33 @@ import (
 
 // link is one direction between two processes, kept at the sender.
 //
-// An era is the life of a connection. A frame without data announces it, and the sender accepts it by a step
-// with that frame. A sent frame belongs to the era that its sender has accepted, and is lost when that era
-// ends.
+// An era is the lifetime of one connection. A frame without data announces the era, and a process accepts the
+// era by a step with that frame. A sent frame belongs to the last era that its sender has accepted. At the
+// end of an era, its frames on the way are lost.
 type link struct {
 	latency  time.Duration
-	last     time.Duration // when the last frame arrives: frames keep their order
-	stalled  time.Duration // nothing arrives before
+	last     time.Duration // when the last sent frame arrives: frames keep their order
+	stalled  time.Duration // no frame arrives before this time
 	cut      time.Duration // frames are lost until then, and longer if the other direction is cut; 0: not cut
-	lag      time.Duration // frames that leave before lagUntil take that much longer
+	lag      time.Duration // additional delay of frames that leave before lagUntil
 	lagUntil time.Duration
-	era      uint64   // of the connection, the same in both directions
-	accepted uint64   // by the sender
-	open     bool     // the sender was told of an era since it started
-	flight   []flying // in order
-	bytes    int      // of this connection, sent and not stepped with
-	full     bool     // bytes went over the window: nothing more until the connection starts again
+	era      uint64   // the number of the current era, the same in both directions
+	accepted uint64   // the last era that the sender has accepted
+	open     bool     // an era was announced to the sender since its start
+	flight   []flying // the frames on the way, in order
+	bytes    int      // bytes of this connection that were sent and not consumed by a step
+	full     bool     // bytes has exceeded the window: no more frames until the connection restarts
 }
 
 // flying is a frame on the way.
 type flying struct {
-	at    time.Duration // when it arrives unless it is held up
+	at    time.Duration // when it arrives, unless the link stalls
 	data  []byte
-	early *write // it did not wait for these records; nil: it waited for all
+	early *write // the write for which the frame did not wait; nil: it waited for all records
 }
 
-// connect starts the links between two processes anew and tells both. A
-// process is also connected to itself. If a link is cut, mending it will connect them.
+// connect restarts the links between two processes, and announces this to both. A process is also connected
+// to itself. If a link is cut, connect does nothing; mend will connect the processes.
 func (n *Network) connect(p, q *process) {
 	if p.links[q.id].cut > 0 || q.links[p.id].cut > 0 {
 		return
@@ -58,8 +58,8 @@ func (p *process) opened(peer multicast.ProcessID, era uint64) {
 	p.receive(multicast.Frame{Peer: peer})
 }
 
-// reconnect connects a process that has started: with itself at once, with all processes that are up after a
-// handshake. A process that is down now calls reconnect at its own start.
+// reconnect connects a process that has started: to itself at once, and to all processes that are up after a
+// handshake. A process that is down now will call reconnect at its own start.
 func (n *Network) reconnect(p *process) {
 	n.connect(p, p)
 	for _, id := range n.ids {
@@ -81,7 +81,8 @@ func (n *Network) reconnect(p *process) {
 	}
 }
 
-// send carries a frame that p produced in an era. The records of its step may not be durable yet (early).
+// send sends a frame that p has produced in an era. early is the write with the records of the step, if the
+// frame does not wait for them.
 func (n *Network) send(p *process, era uint64, f multicast.Frame, early *write) {
 	q := n.processes[f.Peer]
 	p.act()
@@ -115,11 +116,11 @@ func (n *Network) arriveAt(p, q *process, at time.Duration) {
 	n.Schedule(at, func() { n.arrive(p, q, era) })
 }
 
-// arrive gives the oldest frame on the way to its receiver.
+// arrive passes the oldest frame on the way from p to q to its receiver.
 func (n *Network) arrive(p, q *process, era uint64) {
 	l := p.links[q.id]
 	if l.era != era || len(l.flight) == 0 || l.flight[0].at > n.now {
-		return // it was lost, or has arrived earlier since the network was healed
+		return // the frame was lost, or has already arrived because the network was healed
 	}
 	if l.stalled > n.now {
 		n.arriveAt(p, q, l.stalled)
@@ -138,8 +139,8 @@ func (n *Network) arrive(p, q *process, era uint64) {
 	n.forget(p, early)
 }
 
-// overflow handles a send beyond the window of the link from p to q. The new frame is lost, and of the frames
-// on the way all from a random one on.
+// overflow handles a send beyond the window of the link from p to q. The new frame is lost, and also the
+// frames on the way from a random one on.
 func (n *Network) overflow(p, q *process) {
 	n.mark(Overflowed)
 	n.trace.add(n.now, "overflow", p.id, uint64(q.id))
@@ -176,14 +177,15 @@ func (n *Network) drained(p, q *process) {
 	})
 }
 
-// loseFlight loses frames that a stopping process has on the way to others, from a random frame on.
+// loseFlight drops frames of a stopping process that are on the way to others, on each link from a random
+// frame on.
 func (n *Network) loseFlight(p *process) {
 	for _, id := range n.ids {
 		n.loseSome(p.links[id])
 	}
 }
 
-// loseSome loses the frames on the way, from a random one on.
+// loseSome drops the frames on the way from a random one on.
 func (n *Network) loseSome(l *link) {
 	l.flight = slices.Clip(l.flight[:n.rng.IntN(len(l.flight)+1)])
 }

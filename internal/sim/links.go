@@ -44,7 +44,8 @@ func (n *Network) stall(until time.Duration) {
 	})
 }
 
-// cut loses the frames on some links, and all frames sent on them until the links are mended.
+// cut cuts some links until a time: the frames on them, and all frames that are sent before their mending,
+// are lost.
 func (n *Network) cut(until time.Duration) {
 	inside, region := n.someProcesses()
 	oneWay := n.rng.IntN(2) == 0
@@ -67,14 +68,14 @@ func (n *Network) cutLink(from, to *process, until time.Duration) {
 	l.flight = nil
 	l.cut = max(l.cut, until, 1)
 	n.Schedule(l.cut, func() {
-		if max(l.cut, to.links[from.id].cut) <= n.now { // or a later one mends both directions
+		if max(l.cut, to.links[from.id].cut) <= n.now { // else the end of the longer cut mends both directions
 			n.mend(from, to)
 		}
 	})
 }
 
-// mend lets two processes reach each other again. Frames are missing in between, so the
-// connection restarts, even if only one direction was cut.
+// mend ends the cuts between two processes. Frames were lost, so their connection restarts, even if only one
+// direction was cut.
 func (n *Network) mend(p, q *process) {
 	there, back := p.links[q.id], q.links[p.id]
 	if there.cut == 0 && back.cut == 0 {
@@ -107,7 +108,7 @@ func (n *Network) lag(p *process, until time.Duration) {
 
 func (l *link) slow(by, until time.Duration) { l.lag, l.lagUntil = by, until }
 
-// delay is the minimal delay of a frame that leaves now.
+// delay returns the minimum delay of a frame that leaves now.
 func (l *link) delay(now time.Duration) time.Duration {
 	if now < l.lagUntil {
 		return l.latency + l.lag

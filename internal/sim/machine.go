@@ -11,30 +11,30 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/check"
 )
 
-// machine is the state machine of a process: a list of deliveries for each class. It lives longer than the
-// process. A prefix of each list is durable; after a restart the core must deliver the rest again, exactly as
-// before.
+// machine is the state machine of a process: a list of deliveries for each class. It outlives restarts of the
+// process. A prefix of each list is durable; after a restart the core must deliver the other messages again,
+// exactly as before.
 type machine struct {
 	run   *run
 	self  multicast.ProcessID
 	lines []*line
 	safe  multicast.Timestamp // the highest Output.Safe that has left
 
-	replaces     multicast.ProcessID // the member whose place a spare takes
-	transferring bool                // the state of another process is on its way here
-	learned      bool                // it has learned deliveries that its core had not made
+	replaces     multicast.ProcessID // the member that this spare replaces, or a member of the group that it joins
+	transferring bool                // the state of another process is on its way to this process
+	learned      bool                // the machine has learned deliveries that its core had not made
 }
 
 // line is the list of one class.
 type line struct {
 	class   multicast.Class      // "" unless the protocol orders by classes
-	history []multicast.Position // all that was ever delivered
-	applied int                  // of history, since the last start
-	durable int                  // of history
-	safe    multicast.Timestamp  // the highest of Protocol.SafeOf that has left
+	history []multicast.Position // all deliveries ever made
+	applied int                  // the length of the prefix of history that was delivered since the last start
+	durable int                  // the length of the prefix of history that is durable
+	safe    multicast.Timestamp  // the highest result of Protocol.SafeOf that has left
 }
 
-// line gives the list of a class.
+// line returns the list of a class.
 func (m *machine) line(class multicast.Class) *line {
 	for _, l := range m.lines {
 		if l.class == class {
@@ -52,7 +52,7 @@ func (m *machine) has(id multicast.MessageID) bool {
 	})
 }
 
-// progress is the progress of the durable parts.
+// progress returns the progress of the durable deliveries.
 func (m *machine) progress() (all multicast.Progress) {
 	if m.run.protocol.Conflicts != nil {
 		return multicast.UpTo(m.covered())
@@ -79,7 +79,8 @@ func (m *machine) sync() multicast.Progress {
 	return m.progress()
 }
 
-// syncAfterLog is sync; with losses of power it syncs less often, and syncs the log first.
+// syncAfterLog calls sync. If the run has losses of power, it does so less often, and also makes the log
+// durable.
 func (m *machine) syncAfterLog() multicast.Progress {
 	net := m.run.net
 	if m.run.protocol.NewAmnesiac == nil || net.healed {
@@ -96,8 +97,8 @@ func (m *machine) syncAfterLog() multicast.Progress {
 	return after
 }
 
-// learn takes the durable deliveries of another machine, of messages to several groups, without the core: the
-// core will deliver them once more.
+// learn adds the durable deliveries of messages to several groups from another machine, without the core. The
+// core will deliver these messages once more.
 func (m *machine) learn(from *machine) {
 	for _, other := range from.lines {
 		l := m.line(other.class)
@@ -119,7 +120,7 @@ func (m *machine) isAheadOf(other *machine) bool {
 	return m.learned && slices.ContainsFunc(m.lines, func(l *line) bool { return l.durable > other.line(l.class).applied })
 }
 
-// apply takes one delivery.
+// apply adds one delivery, or compares it with the same delivery before a restart.
 func (m *machine) apply(d *multicast.Delivery) {
 	at, l := d.Position(), m.line(m.run.classOf(d.Dest))
 	if l.applied < len(l.history) {
@@ -140,7 +141,7 @@ func (m *machine) apply(d *multicast.Delivery) {
 	m.run.delivered(m.self, d)
 }
 
-// classOf gives the class of messages, if the protocol has classes.
+// classOf returns the class of messages with these destinations, or "" if the protocol has no classes.
 func (r *run) classOf(dest []multicast.GroupID) multicast.Class {
 	if r.protocol.SafeOf == nil {
 		return ""
@@ -152,7 +153,7 @@ func (r *run) classOf(dest []multicast.GroupID) multicast.Class {
 type coreNode struct {
 	core    multicast.Core
 	machine *machine
-	safes   [][]multicast.Timestamp // of steps that are not released yet: for each of run.classes
+	safes   [][]multicast.Timestamp // for each step that is not released yet: SafeOf of each of run.classes
 }
 
 // Step implements turn.Node.
@@ -203,7 +204,7 @@ func (c *coreNode) Apply(out *turn.Output) ([]turn.Call, error) {
 // Wake implements turn.Node.
 func (c *coreNode) Wake() time.Duration { return 0 }
 
-// violate notes violations that the machines find and that a History does not show.
+// violate records a violation that a machine has found and that the History does not show.
 func (r *run) violate(property string, p multicast.ProcessID, id multicast.MessageID, format string, args ...any) {
 	r.violations = append(r.violations, check.Violation{
 		Property: property, Detail: fmt.Sprintf(format, args...),
@@ -211,20 +212,20 @@ func (r *run) violate(property string, p multicast.ProcessID, id multicast.Messa
 	})
 }
 
-// transferred notes that the state machine of p holds a new message.
+// transferred records that the state machine of p holds a new message.
 func (r *run) transferred(p multicast.ProcessID, at multicast.Position) *sent {
 	r.history.Deliveries = append(r.history.Deliveries, check.Delivery{Process: p, ID: at.ID, Final: at.Final, At: r.net.Now()})
 	s := r.sent[at.ID]
 	if s != nil && r.net.groupOf(p) != nil {
-		s.deliveries++ // deliveries of spares are not waited for
+		s.deliveries++ // only of initial members: the run does not wait for spares
 		if r.evicted[p] {
-			s.expected++ // nobody waited for this one
+			s.expected++ // leaveOut has subtracted this delivery
 		}
 	}
 	return s
 }
 
-// delivered notes a delivery that was not made before.
+// delivered records a delivery that was not made before.
 func (r *run) delivered(p multicast.ProcessID, d *multicast.Delivery) {
 	r.react()
 	s := r.transferred(p, d.Position())

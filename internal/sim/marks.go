@@ -1,6 +1,6 @@
 package sim
 
-// Mark names a rare situation: a test that runs many seeds demands that its runs reach it.
+// Mark names a rare situation. A test that runs many seeds demands that its runs reach the situation.
 type Mark uint8
 
 // The marks.
@@ -20,16 +20,16 @@ const (
 	Transferred             // a process took over the state of another
 	Moved                   // a process was asked to lead its group
 	Withdrawn               // a process learned that the client of a call had given up
-	Overflowed              // more was sent to a process than the window of a link holds
+	Overflowed              // more bytes were sent to a process than the window of a link holds
 	Evicted                 // a member that lived was to be replaced
 	Grown                   // a process was to join a group
 	Shrunk                  // a member that lived was to leave its group
-	Retired                 // a process learned that it is a member no more
+	Retired                 // a process learned that it is no longer a member
 	Dark                    // a group lost power
-	DarkLost                // and records with it that were written and not synced
+	DarkLost                // a group lost power, and records that were written and not synced
 	Learned                 // the state machine of a process learned deliveries that its core had not made
 	Outage                  // a process lost power alone
-	OutageLost              // and records with it that were written and not synced
+	OutageLost              // a process lost power alone, and records that were written and not synced
 	Forgotten               // early frames of a step arrived, and its records did not become durable
 	markCount
 )
@@ -41,13 +41,13 @@ var markNames = [markCount]string{
 	"forgotten",
 }
 
-// String gives the name that traces show.
+// String returns the name of the mark in traces.
 func (m Mark) String() string { return markNames[m] }
 
 // Marks counts how often each situation was reached.
 type Marks [markCount]int
 
-// Marks gives the counts of the situations that the run has reached.
+// Marks returns the counts of the situations that the run has reached.
 func (n *Network) Marks() Marks { return n.marks }
 
 func (n *Network) mark(m Mark) { n.marks[m]++ }

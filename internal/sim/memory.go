@@ -15,7 +15,8 @@ type remote interface {
 	Endpoint() *fabricsim.Endpoint
 }
 
-// memoryNext is the time of the next event of the fabric, if it comes before that of the queue.
+// memoryNext returns the time of the next event of the fabric, if it is not after the next event of the
+// queue.
 func (n *Network) memoryNext() (at time.Duration, ok bool) {
 	if n.memory == nil {
 		return 0, false
@@ -32,7 +33,7 @@ func (n *Network) syncMemory() {
 	}
 }
 
-// joinMemory has a process that starts take part in the fabric.
+// joinMemory connects a starting process to the fabric.
 func (p *process) joinMemory() {
 	if p.net.memory == nil {
 		return
@@ -48,7 +49,7 @@ func (p *process) loseMemory() {
 	}
 }
 
-// completed puts the ends of operations into a step.
+// completed adds the completions of operations to the input of a step.
 func (p *process) completed(in *turn.Input) {
 	if p.net.memory == nil {
 		return
@@ -58,7 +59,7 @@ func (p *process) completed(in *turn.Input) {
 	in.Completions = append(in.Completions, events.Completions...)
 }
 
-// reach changes rights and begins operations, as the output of a step says.
+// reach changes rights and begins operations, as the output of a step demands.
 func (p *process) reach(out *turn.Output) {
 	for _, right := range out.Rights {
 		change := p.endpoint.Grant
@@ -77,8 +78,8 @@ func (p *process) reach(out *turn.Output) {
 	}
 }
 
-// cutMemory cuts a process off from the memory of others and back, until a time: some of them, and one
-// direction or both.
+// cutMemory cuts the access to memory between a process and others until a time: between the process and some
+// or all others, in one direction or both.
 func (n *Network) cutMemory(p *process, until time.Duration) {
 	if n.memory == nil || n.percent(30) {
 		return

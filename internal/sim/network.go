@@ -11,8 +11,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Network is the processes with everything between and below them, in virtual time. It has one owner; its
-// callbacks run inside of Run.
+// Network has the processes, their links, disks and clocks, in virtual time. Its methods must not be called
+// concurrently. Run calls the callbacks.
 type Network struct {
 	cfg  Config
 	boot Boot
@@ -21,18 +21,18 @@ type Network struct {
 	now    time.Duration
 	queue  heap.Timeline
 	healed bool
-	err    error // the first one of boot
+	err    error // the first error of boot
 
 	ids       []multicast.ProcessID
 	processes map[multicast.ProcessID]*process
-	token     uint64 // of the last request
+	token     uint64 // the token of the last request
 	trace     trace
 	marks     Marks
 	memory    *fabricsim.Network // nil: processes have no one-sided memory
 }
 
-// New makes a network and starts all its processes: their first steps, and the starts of
-// the links, are the first events of Run.
+// New creates a network and starts all its processes. Their first steps and the starts of the links are the
+// first events of Run.
 func New(cfg Config, boot Boot) (*Network, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -62,16 +62,16 @@ func New(cfg Config, boot Boot) (*Network, error) {
 	return n, n.err
 }
 
-// Now is the virtual time.
+// Now returns the virtual time.
 func (n *Network) Now() time.Duration { return n.now }
 
 // Rand draws from the network's seed, for workloads.
 func (n *Network) Rand() *rand.Rand { return n.rng }
 
-// Hash is a digest of all events so far.
+// Hash returns a digest of all events so far.
 func (n *Network) Hash() uint64 { return n.trace.hash }
 
-// Events is the number of events so far.
+// Events returns the number of events so far.
 func (n *Network) Events() uint64 { return n.trace.events }
 
 // Schedule schedules a call of f at a time; for a time in the past, as soon as possible.
@@ -79,7 +79,7 @@ func (n *Network) Schedule(at time.Duration, f func()) {
 	n.queue.Add(max(at, n.now), f)
 }
 
-// Err is why the run has ended: a process could not start.
+// Err returns the error that has ended the run; nil if there is none.
 func (n *Network) Err() error { return n.err }
 
 func (n *Network) fail(err error) {
@@ -114,17 +114,17 @@ func (n *Network) Run(until time.Duration) bool {
 	return false
 }
 
-// Up reports whether a process is running, be it paused.
+// Up reports whether a process is running. A paused process is up.
 func (n *Network) Up(p multicast.ProcessID) bool { return n.processes[p].up }
 
-// Incarnation is the number of starts of a process.
+// Incarnation returns the number of starts of a process.
 func (n *Network) Incarnation(p multicast.ProcessID) uint64 { return n.processes[p].incarnation }
 
-// Node gives the node of a process; nil while the process is down.
+// Node returns the node of a process; nil while the process is down.
 func (n *Network) Node(p multicast.ProcessID) turn.Node { return n.processes[p].node }
 
-// Propose hands a message to a process that is up; it is lost if the process stops before its next
-// step, or its records are.
+// Propose passes a message to a process that is up. The message is lost if the process stops before the
+// records of its next step are durable.
 func (n *Network) Propose(p multicast.ProcessID, m multicast.Message) {
 	x := n.processes[p]
 	n.trace.add(n.now, "propose", p, uint64(m.ID.Sender), m.ID.Seq)
@@ -156,12 +156,13 @@ func (n *Network) Heal() {
 	}
 }
 
-// Active gives when a process first sent or received a frame with data, if it has.
+// Active returns the time when a process first sent or received a frame with data. ok is false if it never
+// has.
 func (n *Network) Active(p multicast.ProcessID) (at time.Duration, ok bool) {
 	return n.processes[p].activeAt, n.processes[p].active
 }
 
-// Spoke returns the time when a process first sent a frame to another one, if it has.
+// Spoke returns the time when a process first sent a frame to another one. ok is false if it never has.
 func (n *Network) Spoke(from, to multicast.ProcessID) (at time.Duration, ok bool) {
 	at, ok = n.processes[from].spoke[to]
 	return at, ok

@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// TestSameSeedSameRun: everything is drawn from the seed, and nothing from anywhere else.
+// Two runs with the same seed are equal: the seed determines all random choices.
 func TestSameSeedSameRun(t *testing.T) {
 	hashes := map[uint64]bool{}
 	for seed := uint64(1); seed <= 30; seed++ {
@@ -94,7 +94,7 @@ func (c *counter) Apply(out *turn.Output) ([]turn.Call, error) {
 
 func (c *counter) Wake() time.Duration { return 0 }
 
-// TestNetworkKeepsItsPromises under all faults.
+// The network keeps its promises under all faults.
 func TestNetworkKeepsItsPromises(t *testing.T) {
 	var reach Reach
 	for seed := uint64(1); seed <= 20; seed++ {

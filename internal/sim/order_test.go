@@ -83,18 +83,17 @@ func asking(draw func(uint64) (Config, Workload)) func(uint64) (Config, Workload
 	}
 }
 
-// TestSkeenBreaksAtomicGlobalOrder is figure 5.3 (top), found at random.
+// TestSkeenBreaksAtomicGlobalOrder finds executions like thesis figure 5.3 (top) at random.
 func TestSkeenBreaksAtomicGlobalOrder(t *testing.T) {
 	require.Greater(t, breaking(t, 100, skeenOrderRun, skeenThat(skeen.Never)), 10)
 }
 
-// TestSkeenDecidedBreaksAtomicGlobalOrder: Algorithm 4 as printed, with all gray lines.
+// Algorithm 4 as it is printed, with all gray lines, breaks atomic global order.
 func TestSkeenDecidedBreaksAtomicGlobalOrder(t *testing.T) {
 	require.Greater(t, breaking(t, 300, asking(skeenOrderRun), skeenThat(skeen.Decided)), 5)
 }
 
-// TestSkeenInOrderKeepsAtomicGlobalOrder also has messages that do not ask for it, more destinations, and
-// faults.
+// Some of the runs also have messages that do not request atomic global order, more destinations, or faults.
 func TestSkeenInOrderKeepsAtomicGlobalOrder(t *testing.T) {
 	var reach Reach
 	seeds(t, 1000, func(seed uint64) error {
@@ -113,7 +112,8 @@ func TestSkeenInOrderKeepsAtomicGlobalOrder(t *testing.T) {
 	})
 }
 
-// TestSkeenInOrderSteps: three steps alone, four in a crowd with the same destinations.
+// TestSkeenInOrderSteps: a message takes three steps without concurrent messages, and four with concurrent
+// messages to the same destinations.
 func TestSkeenInOrderSteps(t *testing.T) {
 	seeds(t, 100, func(seed uint64) error {
 		cfg := unit(seed, groupsOf(seed, 1, 5, 1)...)
@@ -134,12 +134,12 @@ func primCastOrderRun(seed uint64) (Config, Workload) {
 	return orderRun(seed, groupsOf(seed, 2, 5, 1+2*int(seed%2))...)
 }
 
-// TestPrimCastBreaksAtomicGlobalOrder where no message asks for it: T figure 5.2 (top).
+// PrimCast breaks atomic global order if no message requests it: thesis figure 5.2 (top).
 func TestPrimCastBreaksAtomicGlobalOrder(t *testing.T) {
 	require.Greater(t, breaking(t, 300, primCastOrderRun, primCast(1<<20)), 15)
 }
 
-// TestPrimCastKeepsAtomicGlobalOrder for messages that ask for it.
+// PrimCast keeps atomic global order for the messages that request it.
 func TestPrimCastKeepsAtomicGlobalOrder(t *testing.T) {
 	var reach Reach
 	seeds(t, 300, func(seed uint64) error {
@@ -152,7 +152,7 @@ func TestPrimCastKeepsAtomicGlobalOrder(t *testing.T) {
 	})
 }
 
-// TestPrimCastKeepsAtomicGlobalOrderOverCrashes, link restarts and changes of primaries, too.
+// PrimCast keeps atomic global order also over crashes, link restarts and changes of primaries.
 func TestPrimCastKeepsAtomicGlobalOrderOverCrashes(t *testing.T) {
 	var reach Reach
 	seeds(t, 300, func(seed uint64) error {
@@ -176,7 +176,7 @@ func byClocks(seed uint64, clockError time.Duration) (Config, Workload, Protocol
 	})
 }
 
-// TestPrimCastKeepsAtomicGlobalOrderByClocks with clock errors within the configured bound.
+// PrimCast by clocks keeps atomic global order while the clock errors are within the configured bound.
 func TestPrimCastKeepsAtomicGlobalOrderByClocks(t *testing.T) {
 	var reach Reach
 	seeds(t, 500, func(seed uint64) error {
@@ -185,7 +185,7 @@ func TestPrimCastKeepsAtomicGlobalOrderByClocks(t *testing.T) {
 	})
 }
 
-// TestClocksOutOfBoundsBreakAtomicGlobalOrder, and nothing else.
+// Clock errors above the configured bound break atomic global order, and no other property.
 func TestClocksOutOfBoundsBreakAtomicGlobalOrder(t *testing.T) {
 	broken := 0
 	for seed := uint64(1); seed <= 600; seed++ {

@@ -12,10 +12,10 @@ import (
 // A process that stops alone loses no written record. A group that loses power loses the records that were
 // not synced.
 //
-// The fault is restricted. Members that keep different ends of their logs may disagree afterwards within
-// their group: a quorum has acknowledged an entry, and one that kept it is alone with it; or a primary has
-// forgotten a proposal that a follower kept. That needs a procedure of its own, and this fault does not cover
-// it. Here
+// The fault is restricted. If the members of a group keep logs with different ends, the group may disagree
+// afterwards: for example, a quorum has acknowledged an entry, and only one member has kept it; or a primary
+// has lost a proposal that a follower has kept. Such a group needs a recovery procedure, which this fault
+// does not cover. Here
 //
 //  1. all members of one group lose power at the same time;
 //  2. there is one end of the log, in the order of ends (epoch, length of T), which is not before the last
@@ -25,7 +25,7 @@ import (
 //
 // So each delivery up to the end is still in the logs of a quorum, and no store holds another one.
 
-// LogEnd is where a log ends in the order of the own group: the epoch, and the length of T.
+// LogEnd is the end of a log in the order of the process's group: the epoch, and the length of T.
 type LogEnd struct {
 	Epoch, Leader, Length uint64
 	Last                  multicast.Timestamp // of the last entry
@@ -35,19 +35,19 @@ func (a LogEnd) compare(b LogEnd) int {
 	return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Leader, b.Leader), cmp.Compare(a.Length, b.Length))
 }
 
-// logger is a node that tells where its log ends after each record of a step.
+// logger is a node that returns the end of its log after each record of a step.
 type logger interface {
 	LogEnds(records [][]byte) []LogEnd
 }
 
-// SyncStore notes that the state machine of a process is durable as it is: after a loss of power the log
+// SyncStore records that the state machine of a process is durable as it is: after a loss of power, the log
 // reaches at least its present end.
 func (n *Network) SyncStore(p multicast.ProcessID) {
 	d := &n.processes[p].disk
 	d.atLeast(d.end())
 }
 
-// end is the end of the written records.
+// end returns the end of the written log.
 func (d *disk) end() LogEnd {
 	if len(d.ends) == 0 {
 		return LogEnd{}

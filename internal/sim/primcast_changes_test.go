@@ -69,7 +69,7 @@ func cutInTwo(n *Network, group multicast.GroupID) {
 	}
 }
 
-// spares are processes of no group.
+// spares returns processes of no group.
 func spares(count int) (ids []multicast.ProcessID) {
 	for i := range count {
 		ids = append(ids, multicast.ProcessID(1001+2*i))
@@ -77,8 +77,8 @@ func spares(count int) (ids []multicast.ProcessID) {
 	return ids
 }
 
-// leftNothing is the AtRest check of runs with replaced members: these members have sent frames that nobody
-// had to receive.
+// leftNothing is the AtRest check of runs with replaced members. Frames that such members have sent need not
+// be received by any process.
 func leftNothing(core multicast.Core) error {
 	if s := core.(*primcast.Core).Stats(); s.Entries > 2 || s.Pending > 0 || s.BadFrames+s.Refused > 0 {
 		return fmt.Errorf("%+v", s)

@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// forgets draws a run with slow disks, in which senders stop between the arrival of what has left early and
-// the records: they forget proposals that others have.
+// forgets draws a run with slow disks. Senders stop after early frames have arrived, and before the records
+// of the same steps are durable. So they forget proposals that other processes have.
 func forgets(seed uint64) (Config, Workload, Protocol) {
 	cfg, w, _ := primCastCutsOn(seed, sizes(seed, 1+int(seed%3), 3, 3, 5)...)
 	rng := rand.New(rand.NewPCG(seed, 15))

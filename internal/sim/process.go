@@ -13,11 +13,11 @@ import (
 // epoch is the Unix time, in nanoseconds, at which virtual time starts.
 const epoch = int64(1_700_000_000) * int64(time.Second)
 
-// shortestWake is the least delay of a step that a node asks for. It keeps virtual time moving for a node
-// that asks for each next step at once.
+// shortestWake is the minimum delay of a step that a node requests. Without it, virtual time would stand
+// still for a node that always requests its next step at once.
 const shortestWake = time.Microsecond
 
-// process is one process: its node while it is up, its disk, its ends of links.
+// process has the node of one process while the process is up, and its disk and its ends of links.
 type process struct {
 	net   *Network
 	id    multicast.ProcessID
@@ -26,21 +26,21 @@ type process struct {
 	disk  disk
 
 	up          bool
-	away        bool // killed, or a spare that was not started: nothing starts it but Network.Start
+	away        bool // killed, or a spare that was not started: only Network.Start starts it
 	incarnation uint64
 	started     time.Duration
 	node        turn.Node
 	endpoint    *fabricsim.Endpoint // nil: the network has no one-sided memory
-	input, last turn.Input          // gathering for the next step; of the last one, for reuse
+	input, last turn.Input          // the input of the next step, and that of the last one for reuse
 	stepping    bool                // a step is scheduled
 	pausedUntil time.Duration
-	wakeAt      time.Duration // the earliest step that was asked for, 0: none
+	wakeAt      time.Duration // the time of the earliest requested step; 0: none
 	skew        time.Duration
 	calls       map[uint64]*call // requests to answer, by token
 
-	active   bool // has sent or received a frame with data
+	active   bool // the process has sent or received a frame with data
 	activeAt time.Duration
-	spoke    map[multicast.ProcessID]time.Duration // when it first sent something to others
+	spoke    map[multicast.ProcessID]time.Duration // when it first sent a frame to another process
 }
 
 func (n *Network) newProcess(index int) *process {
@@ -57,8 +57,8 @@ func (n *Network) newProcess(index int) *process {
 	return p
 }
 
-// runs reports whether p is still in one incarnation: an event scheduled for an earlier incarnation must not
-// happen to a later one.
+// runs reports whether p is up and still in this incarnation. An event that was scheduled for an earlier
+// incarnation must not happen to a later one.
 func (p *process) runs(incarnation uint64) bool { return p.up && p.incarnation == incarnation }
 
 // start boots the process from its disk.
@@ -90,7 +90,7 @@ func (p *process) restart() {
 	}
 }
 
-// stop loses all state but the disk.
+// stop stops the process. Only the state of its disk remains.
 func (p *process) stop() {
 	p.net.trace.add(p.net.now, "stop", p.id)
 	p.up, p.node = false, nil
@@ -100,7 +100,7 @@ func (p *process) stop() {
 	p.disk.lose(p.net)
 }
 
-// receive puts a frame into the next step.
+// receive adds a frame to the input of the next step.
 func (p *process) receive(f multicast.Frame) {
 	p.input.Frames = append(p.input.Frames, f)
 	p.wake()
@@ -141,7 +141,7 @@ func (p *process) instant() multicast.Instant {
 // jump sets the wall clock to some other time.
 func (p *process) jump() { p.skew = p.net.between(-p.net.cfg.Skew, p.net.cfg.Skew) }
 
-// step is one turn: all ready input goes in, and the output goes to the disk.
+// step takes one turn: the node gets all ready input, and the output goes to the disk.
 func (p *process) step() {
 	p.stepping, p.wakeAt = false, 0
 	p.input, p.last = p.last, p.input
@@ -184,14 +184,14 @@ func (p *process) accepted(frames []multicast.Frame) (eras []uint64) {
 	return eras
 }
 
-// releaseEarly lets the output leave that does not wait for the records of its step.
+// releaseEarly sends the output that does not wait for the records of its step.
 func (p *process) releaseEarly(w *write) {
 	for i, f := range w.out.Early {
 		p.net.send(p, w.early[i], f, w)
 	}
 }
 
-// release lets all output leave that the records of a step gated.
+// release sends the output that has waited for the records of its step.
 func (p *process) release(w *write) {
 	p.answer(w.out.Persisted)
 	p.reach(&w.out)
@@ -229,7 +229,7 @@ func (p *process) wakeBy(mono time.Duration) {
 	})
 }
 
-// act notes that the process has sent or received a frame.
+// act records that the process has sent or received a frame.
 func (p *process) act() {
 	if !p.active {
 		p.active, p.activeAt = true, p.net.now

@@ -70,7 +70,7 @@ func (k lossyKeys) Replace(fill kv.Fill) error {
 	return err
 }
 
-// keep notes the committed entries, which survive the end of the process.
+// keep records the committed entries, which survive the end of the process.
 func (k lossyKeys) keep(sync bool) (err error) {
 	k.disk.committed, err = k.View()
 	if err == nil {

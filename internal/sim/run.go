@@ -14,55 +14,55 @@ import (
 
 // Protocol is the protocol that Run puts on the processes.
 type Protocol struct {
-	// New makes the core of a process; its state machine up to delivered is durable.
+	// New creates the core of a process. Its state machine is durable up to delivered.
 	New func(self multicast.ProcessID, groups []multicast.Group, delivered multicast.Progress) (multicast.Core, error)
-	// NewSpare makes the core of a process that is to replace another.
+	// NewSpare creates the core of a process that replaces another one.
 	NewSpare func(self, dead multicast.ProcessID, groups []multicast.Group, delivered multicast.Progress) (multicast.Core, error)
-	// AtRest, if set, reports errors of a core at the end, for example that it still keeps messages that all
-	// destinations hold durably. All messages have been delivered by then, and the last ones have gone from
-	// one process to all destination groups.
+	// AtRest, if set, checks a core at the end, for example for messages that it still keeps although all
+	// destinations hold them durably. All messages have been delivered before, and one process has sent the
+	// last messages to all destination groups.
 	AtRest func(core multicast.Core) error
-	// Leads, if set, reports whether a core leads its group: a chase stops it.
+	// Leads, if set, reports whether a core leads its group. Faults.Chase uses it.
 	Leads func(core multicast.Core) bool
-	// Size, if set, is the amount of data that a core keeps, in any unit. It is called after each step, so it
-	// must be fast.
+	// Size, if set, returns the amount of data that a core keeps, in any unit. It is called after each step,
+	// so it must be fast.
 	Size func(core multicast.Core) int
 	// Conflicts, if set, reports whether two messages conflict: cores need not order commuting messages (T
 	// 4.4.3). It is symmetric. Faults must not restart processes.
 	Conflicts func(a, b *multicast.Message) bool
-	// SafeOf, if set, means that the cores order by classes (package multicast). It gives the timestamp up to
-	// which no further message of a class is delivered after the last step.
+	// SafeOf, if set, means that the cores order by classes (package multicast). It returns the timestamp up
+	// to which no further message of a class is delivered after the last step.
 	SafeOf func(core multicast.Core, class multicast.Class) multicast.Timestamp
-	// NewAmnesiac, if set, makes the core of a process that has lost power, and Remembers reports whether a
-	// core has a vote: then single processes lose power.
+	// NewAmnesiac, if set, creates the core of a process that has lost power, and Remembers reports whether a
+	// core has a vote. Faults.Outage needs both.
 	NewAmnesiac func(self multicast.ProcessID, groups []multicast.Group, delivered multicast.Progress) (multicast.Core, error)
 	Remembers   func(core multicast.Core) bool
-	// Replace, if set, begins a change of the members of a group, while faults go on: the spare has just
-	// started. Replace calls done, at any later time, when the change has been made.
+	// Replace, if set, begins a change of the members of a group, while faults continue. A spare of the
+	// change has just started. Replace calls done at any later time, when the change was made.
 	Replace func(n *Network, group multicast.GroupID, what multicast.Replacement, done func())
 }
 
 // Workload configures the messages that Run multicasts.
 type Workload struct {
 	Messages int
-	Every    time.Duration // mean time between two
-	Steady   bool          // exactly Every, not on average
+	Every    time.Duration // mean time between two messages
+	Steady   bool          // the time between two messages is always Every
 	// Dest are the groups that messages go to; a message goes to 1..MostDest of them.
 	Dest     []multicast.GroupID
 	MostDest int
 	Senders  []multicast.ProcessID
 	Payload  int // bytes at most
-	// AfterPercent of the messages ask for a lower bound of their final timestamp. AgainPercent are old
-	// messages that their sender gets again; it has not restarted in between, since after a restart numbers
-	// must be higher than all before.
+	// AfterPercent of the messages demand a lower bound of their final timestamp. AgainPercent are old
+	// messages that are proposed to their sender again. The sender has not restarted in between, because the
+	// numbers of messages must be higher after a restart.
 	AfterPercent, AgainPercent int
-	// OrderPercent of the messages ask for atomic global order, which is then checked.
+	// OrderPercent of the messages demand atomic global order, which is then checked.
 	OrderPercent int
 	// Reactions is the maximal number of additional messages, each multicast by some sender right after a
 	// delivery at some process. ReactPercent is the share of deliveries that cause one.
 	Reactions, ReactPercent int
-	// SendersFinish: a process is not stopped while a message of its own is on the way to any destination.
-	// Otherwise a sender can stop when half of the destinations have received its message.
+	// SendersFinish prevents the stop of a process while one of its messages is not delivered by all
+	// destinations. Otherwise a sender can stop when half of the destinations have received its message.
 	SendersFinish bool
 }
 
@@ -84,7 +84,7 @@ type Result struct {
 	Hash       uint64 // equal for equal runs
 	Events     uint64
 	Reach      Reach
-	Size       int // the most that a core kept after any step, if the protocol has Size
+	Size       int // the maximum of Protocol.Size over all cores and steps
 }
 
 // Reach counts situations that must not be rare in the runs of a test: the counts prove that the runs reach
@@ -103,7 +103,7 @@ type sent struct {
 	at                   time.Duration
 	incarnation          uint64 // of the sender
 	lost                 bool   // no process had delivered it before its sender stopped
-	deliveries, expected int    // deliveries: made, and to be made
+	deliveries, expected int    // the number of deliveries made, and of those required
 }
 
 // run is a workload on a network.
@@ -122,18 +122,18 @@ type run struct {
 	history    check.History
 	violations []check.Violation
 	size       int
-	classes    []multicast.Class // that were multicast to, if the protocol has classes
+	classes    []multicast.Class // the classes of all messages, if the protocol has classes
 	reactions  int
-	replacing  int                          // spares that are yet to start
-	replaced   int                          // spares that were used
-	changing   map[multicast.GroupID]bool   // a live member is to go, or a spare to join
-	evicted    map[multicast.ProcessID]bool // members that are to leave while they live
-	retired    map[multicast.ProcessID]bool // the members of evicted that have learned it
+	replacing  int                          // the number of spares that will start
+	replaced   int                          // the number of spares that were used
+	changing   map[multicast.GroupID]bool   // groups that a live member leaves, or a spare joins
+	evicted    map[multicast.ProcessID]bool // live members that must leave their groups
+	retired    map[multicast.ProcessID]bool // the members of evicted that have learned this
 }
 
-// Run multicasts a workload under faults, then heals the network, and demands that all is delivered, that the
-// promises of package multicast hold, and that cores forget messages that they no longer need. The error is
-// about the arguments, or reports a core that would not start from its records.
+// Run multicasts a workload under faults, and then heals the network. It checks that all messages are
+// delivered, that the promises of package multicast hold, and that cores forget messages that they no longer
+// need. It returns an error if an argument is invalid, or a core does not start from its records.
 func Run(cfg Config, w Workload, p Protocol) (*Result, error) {
 	if err := errors.Join(w.Validate(), p.validateConflicts(&cfg)); err != nil {
 		return nil, err
@@ -248,7 +248,7 @@ func (r *run) finished(p multicast.ProcessID) bool {
 	return !slices.ContainsFunc(r.order, func(s *sent) bool { return s.ID.Sender == p && s.deliveries < s.expected })
 }
 
-// multicastAny hands one message to a random sender.
+// multicastAny proposes one message, a new or an old one, to a random sender.
 func (r *run) multicastAny() {
 	rng, w := r.net.Rand(), &r.workload
 	if len(r.order) > 0 && r.net.percent(w.AgainPercent) {
@@ -261,7 +261,7 @@ func (r *run) multicastAny() {
 	r.multicastNew()
 }
 
-// multicastNew hands a new message to a random sender.
+// multicastNew proposes a new message to a random sender.
 func (r *run) multicastNew() {
 	rng, w := r.net.Rand(), &r.workload
 	var dest []multicast.GroupID
@@ -272,7 +272,7 @@ func (r *run) multicastNew() {
 	r.multicast(w.Senders[rng.IntN(len(w.Senders))], dest)
 }
 
-// multicast hands one message to a sender, if it is up.
+// multicast proposes a new message to a sender, if the sender is up.
 func (r *run) multicast(from multicast.ProcessID, dest []multicast.GroupID) {
 	if !r.net.Up(from) {
 		return
@@ -323,7 +323,7 @@ func (r *run) result() *Result {
 	}
 	r.checkUnaware()
 	found := slices.Concat(r.violations, check.All(&r.history))
-	if r.replaced == 0 && len(r.evicted) == 0 { // all processes hear of a change of members
+	if r.replaced == 0 && len(r.evicted) == 0 { // a change of members involves all processes
 		found = append(found, check.Genuineness(&r.history)...)
 	}
 	if r.workload.OrderPercent > 0 {

@@ -108,7 +108,7 @@ func groups(sizes ...int) []multicast.Group {
 	return all
 }
 
-// everybody is a workload in which each process multicasts to all groups.
+// everybody returns a workload in which each process multicasts to all groups.
 func everybody(cfg *Config, messages int, every time.Duration) Workload {
 	w := Workload{Messages: messages, Every: every, MostDest: len(cfg.Groups)}
 	for _, g := range cfg.Groups {

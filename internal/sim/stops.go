@@ -41,7 +41,8 @@ func (n *Network) ahead(until time.Duration, p *process) {
 	}
 }
 
-// learn stops a process. Right before its restart the load gives its state machine the deliveries of another.
+// learn stops a process. Right before the restart, the load adds deliveries of another process to its state
+// machine.
 func (n *Network) learn(until time.Duration, p *process) {
 	if n.crash(until, p) {
 		n.Schedule(max(n.now, until-1), func() {
@@ -81,12 +82,12 @@ func (n *Network) kill(p *process) {
 		p.stop()
 	}
 	p.away = true
-	if told := n.cfg.Faults.Killed; told != nil {
-		told(p.id)
+	if killed := n.cfg.Faults.Killed; killed != nil {
+		killed(p.id)
 	}
 }
 
-// alive is the number of members of a group that were not killed.
+// alive returns the number of members of a group that were not killed.
 func (n *Network) alive(g *multicast.Group) int {
 	alive := 0
 	for _, p := range g.Members {
@@ -97,7 +98,7 @@ func (n *Network) alive(g *multicast.Group) int {
 	return alive
 }
 
-// groupOf gives the group that a process belongs to from the start; nil for a spare.
+// groupOf returns the initial group of a process; nil for a spare.
 func (n *Network) groupOf(p multicast.ProcessID) *multicast.Group {
 	i := slices.IndexFunc(n.cfg.Groups, func(g multicast.Group) bool { return slices.Contains(g.Members, p) })
 	if i < 0 {
@@ -106,7 +107,7 @@ func (n *Network) groupOf(p multicast.ProcessID) *multicast.Group {
 	return &n.cfg.Groups[i]
 }
 
-// chaseMost is the number of leaders of a group that a chase stops.
+// chaseMost is the maximum number of leaders that one chase stops.
 const chaseMost = 3
 
 // chase stops the leader of the group of p for a short time, then the next leader. Each leader is stopped
@@ -144,7 +145,7 @@ func (c *chase) look() {
 	n.Schedule(n.now+1+n.between(0, longest/8), c.look)
 }
 
-// leader gives a process of the group that reports that it leads, or any member if the load does not know.
+// leader returns a process of the group that leads, or a random member if the load does not know who leads.
 func (c *chase) leader() *process {
 	leads := c.net.cfg.Faults.Leads
 	if leads == nil {

@@ -21,7 +21,7 @@ type trace struct {
 	events uint64
 }
 
-// add notes one event of a process, with numbers that distinguish it from other events.
+// add adds one event of a process, with numbers that distinguish it from other events.
 func (t *trace) add(at time.Duration, what string, p multicast.ProcessID, details ...uint64) {
 	t.events++
 	t.mix(uint64(at))
@@ -43,7 +43,7 @@ func (t *trace) add(at time.Duration, what string, p multicast.ProcessID, detail
 
 func (t *trace) mix(v uint64) { t.hash = (t.hash ^ v) * prime }
 
-// digest distinguishes contents.
+// digest returns a hash of b.
 func digest(b []byte) uint64 {
 	h := uint64(offset)
 	for _, c := range b {

@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/tram"
 )
 
-// tramSeal is what a process knows of a barrier.
+// tramSeal is the state of a barrier at one process.
 type tramSeal struct {
 	generation int
 	sealed     bool
@@ -34,7 +34,7 @@ func (r *tramRun) barrier() {
 	}
 }
 
-// seal notes what a step says of a barrier.
+// seal records the progress of a barrier in the output of a step.
 func (p *tramProcess) seal(out *tram.Output) {
 	if p.sealed && len(out.Deliveries) > 0 {
 		p.run.errs = append(p.run.errs, fmt.Errorf("process %d delivers %v behind a barrier", p.id, out.Deliveries[0].ID))
@@ -80,7 +80,8 @@ func (r *tramRun) changeTree() {
 	}
 }
 
-// renew begins the next order at a process, with what the barrier has cut off.
+// renew begins the next order at a process, with the messages that the barrier has excluded from the last
+// one.
 func (p *tramProcess) renew() {
 	next := &tramProcess{run: p.run, id: p.id, node: fabric.NodeID(p.id), group: p.group, seq: p.seq}
 	next.generation = p.run.generation

@@ -167,7 +167,7 @@ func (r *tramRun) strangers() (errs []error) {
 	}
 	for pair, at := range r.sends {
 		from, to := r.processes[pair[0]].group.ID, r.processes[pair[1]].group.ID
-		fine := from == to && r.restarted(from) // who restarts tells its group
+		fine := from == to && r.restarted(from) // a process that restarts informs its group
 		for _, since := range []struct {
 			at time.Duration
 			ok bool

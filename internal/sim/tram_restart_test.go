@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/tram"
 )
 
-// tramDisk is what a process has beside its memory.
+// tramDisk is the durable state of a process.
 type tramDisk struct {
 	records  [][]byte           // of the log, that are on disk
 	durable  multicast.Progress // of the state machine, on disk
@@ -22,7 +22,7 @@ type tramDisk struct {
 	behind   bool               // it needs the state of another member
 }
 
-// tramRestarts counts what restarts have reached.
+// tramRestarts counts the situations that restarts have reached.
 type tramRestarts struct {
 	restarted, blackouts, recovered, transfers, checkpoints, replaced, zombies, returned int
 }
@@ -59,8 +59,8 @@ func (p *tramProcess) write(count int) {
 	p.unsynced = nil
 }
 
-// deliver notes a delivery. A process that has restarted delivers again what its state machine has lost: the
-// same messages at the same places.
+// deliver records a delivery. A process that has restarted delivers again what its state machine has lost:
+// the same messages at the same places.
 func (p *tramProcess) deliver(d multicast.Delivery) {
 	r := p.run
 	own := d.Position()
@@ -82,7 +82,7 @@ func (p *tramProcess) deliver(d multicast.Delivery) {
 	p.applied = own
 }
 
-// agrees: what a process delivers that has lost its seat is what others deliver.
+// agrees checks a delivery of a process that has lost its seat: other processes deliver the same message.
 func (p *tramProcess) agrees(d multicast.Delivery) {
 	for _, id := range p.group.Members {
 		if other, ok := p.run.places[id][d.Final]; ok && other != d.ID {
@@ -126,7 +126,7 @@ func (p *tramProcess) keepUp(out *tram.Output) {
 	}
 }
 
-// voters are the members of a process's group that run and have a vote.
+// voters returns the members of a process's group that run and have a vote.
 func (r *tramRun) voters(p *tramProcess) (count int) {
 	for _, id := range p.group.Members {
 		if q := r.processes[id]; q.up && !q.core.Amnesiac() {
@@ -207,8 +207,8 @@ func (p *tramProcess) reboot(amnesiac bool) {
 	}
 }
 
-// replaceProcess gives the seat of a process to another node, which knows nothing. The process before may
-// still run, and hears of it later or never.
+// replaceProcess assigns the seat of a process to another node without state. The replaced process may still
+// run. It learns of the replacement later or never.
 func (r *tramRun) replaceProcess(p *tramProcess) {
 	if r.voters(p)-1 < p.group.Quorum() || p.returns || p.up && p.core.Amnesiac() {
 		return
@@ -243,7 +243,7 @@ func (r *tramRun) replaceProcess(p *tramProcess) {
 	}
 }
 
-// tell lets a process hear of a seat.
+// tell passes a seat to a process after a random time.
 func (r *tramRun) tell(p *tramProcess, s tram.Seat) {
 	r.net.Schedule(r.net.Now()+r.between(0, r.longest), func() {
 		p.in.Seats = append(p.in.Seats, s)

@@ -44,7 +44,7 @@ func tramFaults(seed uint64) tramConfig {
 	return cfg
 }
 
-// TestTram: stable leaders, trees of all shapes, no faults.
+// TestTram runs stable leaders and trees of all shapes, without faults.
 func TestTram(t *testing.T) {
 	var reach tramReach
 	seeds(t, 60, func(seed uint64) error {
@@ -85,8 +85,8 @@ func tramRestartsOf(seed uint64, sync bool) tramConfig {
 	return cfg
 }
 
-// TestTramSync: in mode sync a process, a group or all lose power under all other faults. Nothing that was
-// delivered is lost.
+// TestTramSync: with durability sync, one process, one group or all processes lose power, under all other
+// faults. No delivered message is lost.
 func TestTramSync(t *testing.T) {
 	tramRestart(t, 120, true, "restarted", "blackouts", "transfers", "checkpoints", "replaced", "zombies")
 }

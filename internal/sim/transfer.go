@@ -6,8 +6,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// transferLater gives a process with a core that is behind the state of another member of its group, after
-// the time that a transfer takes.
+// transferLater transfers the state of another member to a process whose core is behind its group. It does so
+// after the time that a transfer takes, and repeats the attempt until it succeeds.
 func (r *run) transferLater(p multicast.ProcessID) {
 	m := r.machines[p]
 	if m.transferring {
@@ -26,7 +26,7 @@ func (r *run) transferLater(p multicast.ProcessID) {
 	})
 }
 
-// transfer asks the other members in turn.
+// transfer tries the other members in random order. It reports whether p has taken over a state.
 func (r *run) transfer(p multicast.ProcessID) bool {
 	for _, i := range r.net.Rand().Perm(len(r.net.ids)) {
 		if r.transferFrom(r.net.processes[r.net.ids[i]], p) {
@@ -45,7 +45,7 @@ func (r *run) takeOver(from multicast.ProcessID) {
 	}
 }
 
-// learn gives the state machine of a process the deliveries of another member's state machine.
+// learn adds the deliveries of the state machine of a random other member to that of p.
 func (r *run) learn(p multicast.ProcessID) {
 	other := r.net.ids[r.net.Rand().IntN(len(r.net.ids))]
 	if from := r.machines[other]; from != nil && r.machines[p] != nil && r.groupOf(other) == r.groupOf(p) {
@@ -53,8 +53,8 @@ func (r *run) learn(p multicast.ProcessID) {
 	}
 }
 
-// transferFrom gives p the state of a donor. It returns false unless the donor is an idle live member of the
-// same group with a valid state for p.
+// transferFrom transfers the state of a donor to p. It returns false unless the donor is an idle live member
+// of the same group and its state is valid for p.
 func (r *run) transferFrom(donor *process, p multicast.ProcessID) bool {
 	if donor.id == p || !donor.up || donor.disk.busy() || r.groupOf(donor.id) != r.groupOf(p) {
 		return false
@@ -70,7 +70,7 @@ func (r *run) transferFrom(donor *process, p multicast.ProcessID) bool {
 	return err == nil
 }
 
-// groupOf gives the group of a member or of a spare.
+// groupOf returns the group of a member or of a spare.
 func (r *run) groupOf(p multicast.ProcessID) multicast.GroupID {
 	if m := r.machines[p]; m != nil && m.replaces != 0 {
 		return r.groupOf(m.replaces)

@@ -12,7 +12,7 @@ import (
 // file contains it, and if a client holds its file open, no file at all. And no later update names the block.
 // At the end each live block is in its store, and no other block is left.
 
-// wrote notes the blocks of the bytes of a file after a write.
+// wrote records the blocks of the bytes of a file after a write.
 func (t *oneTree) wrote(u *change) {
 	ino, at := u.result.Attr.Ino, int(u.result.Number)
 	var pieces []posix.BlockID
@@ -32,7 +32,7 @@ func (t *oneTree) wrote(u *change) {
 	t.pieces[ino] = now
 }
 
-// text is the text that u writes.
+// text returns the text that u writes.
 func (u *change) text() string {
 	text := string(u.command.Data)
 	for _, k := range u.command.Blocks {

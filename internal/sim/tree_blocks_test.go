@@ -72,7 +72,7 @@ func newTreeStores() treeStores {
 	return s
 }
 
-// blockText is the content of a block.
+// blockText returns the content of a block.
 func blockText(id posix.BlockID) string {
 	return fmt.Sprintf("<%d.%d.%d>", id.Partition(), id.Session(), id.Counter())
 }
@@ -198,8 +198,8 @@ func (c *treeClient) overwrite() {
 	c.change(meta.Command{Op: meta.OpWrite, Ino: ino, Data: data, Length: uint64(len(data))})
 }
 
-// look notes the missing blocks of an answer of p, and copies some to the store of p. It gives the indexes of
-// its notes: other clients add notes meanwhile.
+// look records the missing blocks of an answer of p, and copies some to the store of p. It gives the indexes
+// of its notes: other clients add notes meanwhile.
 func (c *treeClient) look(p uint16, m *meta.Result) (noted []int) {
 	s := &c.run.stores
 	if len(m.Extents) > 0 && c.run.blocks && c.pick(3) == 0 {
@@ -277,7 +277,8 @@ func (s *treeStores) list(p uint16) []posix.BlockID {
 	return slices.SortedFunc(maps.Keys(s.has[p]), func(a, b posix.BlockID) int { return slices.Compare(a[:], b[:]) })
 }
 
-// sweep asks the home of blocks that were found in the store of p for the garbage among them, and deletes it.
+// sweep queries the home of some blocks, which were found in the store of p, for the garbage among them. It
+// deletes the garbage, and returns the number of deleted blocks.
 func (c *treeClient) sweep(p, home uint16, found []posix.BlockID) int {
 	garbage := meta.Command{Op: meta.OpGarbage}
 	for _, id := range found {

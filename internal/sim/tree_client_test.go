@@ -68,7 +68,7 @@ func newTreeClient(r *tree, id int) *treeClient {
 
 func (c *treeClient) goOn() { c.resume() }
 
-// await stands still until what start has begun calls c.goOn.
+// await calls start, and waits until an event that start has scheduled calls c.goOn.
 func (c *treeClient) await(start func()) {
 	start()
 	c.yield(struct{}{})
@@ -84,7 +84,7 @@ func (c *treeClient) backOff(try int) {
 	c.pause(c.run.net.between(most/2, most))
 }
 
-// stop notes an error and stands still for ever: the run ends.
+// stop records an error and stands still for ever: the run ends.
 func (c *treeClient) stop(format string, args ...any) {
 	c.run.fail("client %d: "+format, append([]any{c.id}, args...)...)
 	for {
@@ -220,7 +220,7 @@ func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta
 	return u.result
 }
 
-// at is the partition of an inode, as far as the client knows.
+// at returns the partition of an inode, as far as the client knows.
 func (c *treeClient) at(ino posix.Ino) uint16 {
 	if p, ok := c.where[ino]; ok {
 		return p

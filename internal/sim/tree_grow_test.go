@@ -52,7 +52,7 @@ type growth struct {
 	spreads map[multicast.ProcessID]bool // that directories go there
 }
 
-// allGroups are those with the added one.
+// allGroups returns all groups, with the added one.
 func allGroups() []multicast.Group {
 	return append(treeGroups[:len(treeGroups):len(treeGroups)], addedGroup)
 }
@@ -161,7 +161,7 @@ func (r *tree) learnShards(p multicast.ProcessID) {
 	r.growth.spreads[p] = true
 }
 
-// grown reports whether the addition is complete, and notes what came of it.
+// grown reports whether the addition is complete, and records its outcome.
 func (r *tree) grown() bool {
 	if !r.grow {
 		return true

@@ -82,10 +82,10 @@ func (u *change) madeIn(partition uint16) bool {
 	return u.made != 0 && partition == u.observed.Attr.Ino.Partition()
 }
 
-// first is the time at which u was first seen to take effect at any partition. By then u had all its locks,
-// and conflicting updates before it had released them. So in the order of these times, conflicting updates
-// stand in the order of their execution at each partition, and the time of each update is between its issue
-// and its answer.
+// first returns the time at which u was first seen to take effect at any partition. By then u had all its
+// locks, and conflicting updates before it had released them. So in the order of these times, conflicting
+// updates stand in the order of their execution at each partition, and the time of each update is between its
+// issue and its answer.
 func (u *change) first() int {
 	if u.crossing != nil {
 		return u.crossing.at
@@ -172,7 +172,7 @@ func (k *observedKeys) Delete(key []byte) {
 	k.lossyKeys.Delete(key)
 }
 
-// answers notes the stored answer of an update: the update takes effect with it.
+// answers records the stored answer of an update: the update takes effect with it.
 func (k *observedKeys) answers(name updateName, value []byte) {
 	r := varint.NewReader(value)
 	_ = r.Uint64()
@@ -183,7 +183,7 @@ func (k *observedKeys) answers(name updateName, value []byte) {
 	k.node.takesEffect(name, k.node.count(), result)
 }
 
-// takesEffect notes the first time that an update is seen to take effect, and checks that it has one place
+// takesEffect records the first time that an update is seen to take effect, and checks that it has one place
 // only.
 func (n *treeNode) takesEffect(name updateName, count uint64, result meta.Result) {
 	u := n.run.history.bySeq[name]
@@ -203,15 +203,15 @@ func (n *treeNode) takesEffect(name updateName, count uint64, result meta.Result
 	}
 }
 
-// makes notes the first appearance of an inode: its creation.
+// makes records the first appearance of an inode: its creation.
 func (k *observedKeys) makes(ino posix.Ino) {
 	if u := k.node.run.history.byMade[ino]; u != nil && u.made == 0 && ino.Partition() == k.node.partition {
 		u.made = k.node.count()
 	}
 }
 
-// coordinates notes that a command of several partitions has entered a phase. The coordinator's commit comes
-// first.
+// coordinates records that a command of several partitions has entered a phase. The coordinator's commit
+// comes first.
 func (k *observedKeys) coordinates(value []byte) {
 	s := readSeveral(value)
 	if mark := markOf[s.phase]; mark != "" {
@@ -232,7 +232,7 @@ func (k *observedKeys) coordinates(value []byte) {
 	}
 }
 
-// concludes notes that a party has executed a committed command.
+// concludes records that a party has executed a committed command.
 func (k *observedKeys) concludes(id multicast.MessageID, c *crossing) {
 	p, count := k.node.partition, k.node.count()
 	if before, ok := c.count[p]; ok && before != count {

@@ -67,7 +67,7 @@ func (h *holder) try(q ask.Request, tries int, done func(meta.Result, bool)) {
 	})
 }
 
-// update is send in the coroutine of the client.
+// update calls send in the coroutine of the client.
 func (h *holder) update(command meta.Command, dest ...uint16) (r meta.Result, ok bool) {
 	h.c.await(func() {
 		h.send(command, dest, func(m meta.Result, known bool) {

@@ -62,8 +62,8 @@ func (h *holder) isPrefix(dir *heldDir, names map[string]posix.Ino) {
 	h.c.stop("W6: directory %d has %v: no prefix of the log from operation %d on has these", dir.ino, names, from)
 }
 
-// verify reads all directories at the end: each is as the log of its holder says, after all operations or, if
-// the log was lost, after a prefix with all that was acknowledged.
+// verify reads all directories at the end. Each directory must have the state after all operations of its
+// holder's log or, if the log was lost, after a prefix of the log with all acknowledged operations.
 func (h *holder) verify() {
 	if h.c.id != 0 {
 		return

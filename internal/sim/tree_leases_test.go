@@ -181,7 +181,7 @@ func (c *treeClient) listCached(dir posix.Ino) ([]meta.Entry, bool) {
 	return entries, true
 }
 
-// noteCached notes an answer from the cache for the judge.
+// noteCached records an answer from the cache for the judge.
 func (c *treeClient) noteCached(p uint16, command meta.Command, result meta.Result) {
 	h := &c.run.history
 	asked := h.add(happening{kind: asks, client: c.id, partition: p})

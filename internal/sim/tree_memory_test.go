@@ -34,7 +34,7 @@ func TestTreeMemory(t *testing.T) {
 	reach.require(t, memoryMarks...)
 }
 
-// TestTreeMemoryAmnesia: replicas come back that do not know the last records of their logs for complete.
+// Replicas restart without knowledge that the last records of their logs are complete.
 func TestTreeMemoryAmnesia(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 16, func(seed uint64) error {

@@ -57,7 +57,7 @@ func (t *oneTree) translate(c meta.Command) *meta.Command {
 	return &c
 }
 
-// number is the model's number, or one that the model does not have.
+// number returns the model's number, or one that the model does not have.
 func (t *oneTree) number(ino posix.Ino) posix.Ino {
 	if n, ok := t.inside[ino]; ok {
 		return n
@@ -99,7 +99,7 @@ func (t *oneTree) execute(u *change) error {
 	return nil
 }
 
-// follow notes the partition of the inode of u after u.
+// follow records the partition of the inode of u after u.
 func (t *oneTree) follow(u *change) {
 	switch ino := u.result.Attr.Ino; {
 	case u.command.Op == meta.OpMove:

@@ -92,7 +92,7 @@ func (c *treeClient) isLost(tries *int) bool {
 	return *tries > lostTries
 }
 
-// code is the code of an answer. After a loss of power, a file may have the inode number of a former
+// code returns the code of an answer. After a loss of power, a file may have the inode number of a former
 // directory.
 func (c *treeClient) code(m *meta.Result) posix.Code {
 	if c.run.power && m.Code == posix.ENOTDIR {

@@ -65,7 +65,7 @@ const (
 	bestWasBehind treeMark = "the survivor had not executed all that was answered"
 )
 
-// treeHalted is a run that ends in the middle of its work: all processes stop.
+// treeHalted returns a run that ends in the middle of its work: all processes stop.
 func treeHalted(seed uint64) *tree { return treeRun(seed, haltedSetup(seed)) }
 
 func haltedSetup(seed uint64) treeSetup {
@@ -141,7 +141,7 @@ func (r *tree) preload() error {
 	return nil
 }
 
-// survivor is what is left of a stopped replica.
+// survivor is the durable state of a stopped replica.
 type survivor struct {
 	store   *kv.Store
 	replica *replica.Replica
@@ -286,7 +286,7 @@ func judgeRecovered(before, after map[string]bool, short []bool, done *replica.R
 		}
 	}
 	reach[[]treeMark{nothingShort, oneShort, severalShort, severalShort}[shorts]]++
-	var told strings.Builder
+	var report strings.Builder
 	for _, c := range done.Commands {
 		if c.Outcome == cross.Committed {
 			reach[settledCommit]++
@@ -296,18 +296,18 @@ func judgeRecovered(before, after map[string]bool, short []bool, done *replica.R
 		if shorts == 0 && (len(c.Lacking) > 0 || c.Outcome == cross.Unknown) {
 			return fmt.Errorf("no partition has lost its majority, and this command cannot be completed: %+v", c)
 		}
-		fmt.Fprintln(&told, c.What)
+		fmt.Fprintln(&report, c.What)
 	}
 	for _, c := range done.Changes {
 		reach[reconciled]++
-		fmt.Fprintln(&told, c)
+		fmt.Fprintln(&report, c)
 	}
 	if shorts == 0 && len(done.Changes) > 0 {
 		return fmt.Errorf("no partition has lost its majority, and the tree was changed: %q", done.Changes)
 	}
 	for name := range before {
-		if !after[name] && !strings.Contains(told.String(), "/"+name[8:]) {
-			return fmt.Errorf("name %q of directory %x is gone, and the recovery does not report it: %s", name[8:], name[:8], told.String())
+		if !after[name] && !strings.Contains(report.String(), "/"+name[8:]) {
+			return fmt.Errorf("name %q of directory %x is gone, and the recovery does not report it: %s", name[8:], name[:8], report.String())
 		}
 	}
 	return nil

@@ -118,8 +118,8 @@ func (h *holder) carry(dir posix.Ino) (pages [][]byte, complete bool) {
 	}
 }
 
-// adopted tells the judge that the client holds a directory with the names in its copy. They are all that the
-// holder before has answered (W8).
+// adopted reports to the judge that the client holds a directory with the names in its copy. The copy must
+// have all changes that the previous holder has answered (W8).
 func (h *holder) adopted(dir *heldDir) {
 	h.c.run.reach[regained]++
 	if dir.holder != h {
@@ -150,8 +150,8 @@ func (h *holder) adopted(dir *heldDir) {
 	h.history.bases = append(h.history.bases, base{len(h.history.ops), dir.ino, maps.Clone(names)})
 }
 
-// workInVain makes a file in a directory that was revoked, of which the client has not heard, and that
-// another one has got since: the partition must not execute it (W3).
+// workInVain creates a file in a directory whose grant was revoked, while the client has not learned this,
+// and another client holds the directory. The partition must not execute the operation (W3).
 func (h *holder) workInVain(command meta.Command) {
 	command.Op, command.Mode, command.Flags = meta.OpMknod, posix.TypeRegular|0o644, meta.Exclusive
 	if _, outcome := h.log.Update(&command); outcome == delegate.Logged {
@@ -160,7 +160,7 @@ func (h *holder) workInVain(command meta.Command) {
 	}
 }
 
-// worked notes an operation on a file that lived in an adopted directory before.
+// worked records an operation on a file that lived in an adopted directory before.
 func (h *holder) worked(dir *heldDir, command *meta.Command) {
 	if dir.adopted && command.Op != meta.OpMknod && h.log.Covers(command.Ino) {
 		h.c.run.reach[usedAdopted]++

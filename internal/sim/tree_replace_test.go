@@ -172,7 +172,7 @@ func (r *tree) loseDisks(spares []multicast.ProcessID) {
 	})
 }
 
-// lose stops the replica with a seat for ever, or lets it live; after a while the spare is started.
+// lose stops the replica of a seat for ever, or lets it continue. It starts the spare after a random time.
 func (g *treeGroup) lose(seat int, spare multicast.ProcessID) {
 	net, old, member := g.run.net, g.members[seat], g.complete()
 	if !slices.Contains(g.born.Members, old) {
@@ -195,7 +195,7 @@ func (g *treeGroup) lose(seat int, spare multicast.ProcessID) {
 	net.Schedule(net.Now()+net.between(0, 3*time.Second), func() { g.replace(seat, spare) })
 }
 
-// replace notes the new replica of a seat, starts it, and restarts the others, so that they learn of it.
+// replace records the new replica of a seat, starts it, and restarts the others, so that they learn of it.
 func (g *treeGroup) replace(seat int, spare multicast.ProcessID) {
 	net := g.run.net
 	g.run.reach[replacedOne]++

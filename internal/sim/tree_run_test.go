@@ -243,7 +243,8 @@ type treeNode struct {
 	patience time.Duration         // until it asks again
 }
 
-// count is the number of commands of its partition that the replica has executed, the present one included.
+// count returns the number of commands of its partition that the replica has executed, the present one
+// included.
 func (n *treeNode) count() uint64 { return n.Replica.Vector().Of(n.partition).Count }
 
 // Format numbers that the marks need.

@@ -37,7 +37,7 @@ func (c *treeClient) renewsNow() bool {
 	return c.run.lease != 0 && c.run.net.Now()-c.renewed > c.run.lease/3 && c.pick(3) > 0
 }
 
-// renew tells all partitions the files that are held open.
+// renew sends all partitions the files that are held open.
 func (c *treeClient) renew() {
 	c.renewed = c.run.net.Now()
 	for i := range c.run.groups {
@@ -67,7 +67,7 @@ func (c *treeClient) exchange(p uint16, q ask.Request) bool {
 // noAnswer is the time of an answer that never comes.
 const noAnswer = math.MaxInt
 
-// doubt is the outcome of an update whose session has ended.
+// doubt returns the outcome of an update whose session has ended.
 func (c *treeClient) doubt(u *change, reply *ask.Reply, asked int) meta.Result {
 	u.doubt, u.answered = true, noAnswer
 	c.run.history.add(happening{kind: learns, client: c.id, partition: u.asked, count: reply.Vector.Of(u.asked).Count, asked: asked})

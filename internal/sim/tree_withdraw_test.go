@@ -40,7 +40,7 @@ func newWaits() *waits {
 	return &waits{at: map[int64]steps{}, update: map[uint64]updateName{}, open: map[updateName]int{}, spans: map[updateName][]steps{}}
 }
 
-// take notes the calls of a step.
+// take records the calls of a step.
 func (w *waits) take(n *treeNode, in *turn.Input) {
 	w.step++
 	now, again := w.at[in.Now.Wall]

@@ -40,7 +40,7 @@ func TestMulticastKeys(t *testing.T) {
 	}
 }
 
-// TestMulticastIsKept: a cluster keeps its orders; the default counts like no key.
+// A cluster cannot change its orders. The default values of the key are equal to an absent key.
 func TestMulticastIsKept(t *testing.T) {
 	plain := DefaultSpec()
 	require.NotContains(t, string(plain.YAML()), "multicast", "versions before the key read the description")

@@ -113,9 +113,9 @@ func Decode(text []byte, into any) error {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(into); err != nil && !errors.Is(err, io.EOF) {
-		said := strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "").Replace(err.Error())
-		said = unknownKey.ReplaceAllString(said, `unknown key "$1"`)
-		return errors.New(wrongType.ReplaceAllStringFunc(said, func(text string) string {
+		message := strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "").Replace(err.Error())
+		message = unknownKey.ReplaceAllString(message, `unknown key "$1"`)
+		return errors.New(wrongType.ReplaceAllStringFunc(message, func(text string) string {
 			parts := wrongType.FindStringSubmatch(text)
 			return parts[1] + " has the wrong type here: give " + kindOf(parts[2])
 		}))

@@ -31,7 +31,7 @@ type account struct {
 	calls   *rate.Limiter       // nil: no limit
 }
 
-// Long replies: at most maxReplies bytes of them wait until a client has taken them.
+// Bounds of long replies: at most maxReplies bytes of long replies wait until a client has taken them.
 const (
 	longReply  = 64 << 10
 	maxReplies = 128 << 20

@@ -113,7 +113,7 @@ func (f *fortress) requireGood(what string) {
 	}, 30*time.Second, time.Millisecond, what)
 }
 
-// attacker is a gRPC client with credentials of its own making.
+// attacker returns a gRPC client with credentials of its own making.
 func (f *fortress) attacker(c credentials.TransportCredentials) wire.TransportClient {
 	conn, err := grpc.NewClient("passthrough:///"+f.server.Address(), grpc.WithTransportCredentials(c))
 	require.NoError(f.t, err)
@@ -159,7 +159,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 }
 
-// Only a server speaks for processes.
+// Only a server acts for processes.
 func TestOnlyServersHaveLinks(t *testing.T) {
 	f := newFortress(t, limits{})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -239,7 +239,7 @@ func TestImpostorsHearNothing(t *testing.T) {
 	}
 }
 
-// wireFrame is a frame of HTTP/2.
+// wireFrame returns a frame of HTTP/2.
 func wireFrame(kind, flags byte, stream uint32, payload []byte) []byte {
 	head := binary.BigEndian.AppendUint32(nil, uint32(len(payload))<<8|uint32(kind))
 	head = append(head, flags)

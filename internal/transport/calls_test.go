@@ -74,17 +74,17 @@ func TestCallErrors(t *testing.T) {
 	})
 }
 
-// TestCallGivesUp: at the deadline or when cancelled, also if the handler does not heed its context.
+// A call ends at its deadline, or when it is cancelled, also if the handler does not heed its context.
 func TestCallGivesUp(t *testing.T) {
 	conform(t, func(t *testing.T, w world) {
 		for _, c := range callers {
 			a, b := w.endpoint(c.from), w.endpoint(c.to)
 			release := make(chan struct{})
-			var told sync.WaitGroup
-			told.Add(2)
+			var cancelled sync.WaitGroup
+			cancelled.Add(2)
 			b.Serve(func(ctx context.Context, _ []byte) ([]byte, error) {
 				<-ctx.Done()
-				told.Done()
+				cancelled.Done()
 				<-release
 				return nil, ctx.Err()
 			})
@@ -99,7 +99,7 @@ func TestCallGivesUp(t *testing.T) {
 			time.AfterFunc(time.Second, cancel)
 			_, err = a.Call(ctx, c.to, nil)
 			require.ErrorIs(t, err, context.Canceled)
-			told.Wait()
+			cancelled.Wait()
 			close(release)
 			require.NoError(t, a.Close())
 			require.NoError(t, b.Close())

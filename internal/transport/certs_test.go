@@ -79,7 +79,7 @@ func (a *authority) forge(id string, change func(*x509.Certificate)) tls.Certifi
 
 func asIs(*x509.Certificate) {}
 
-// showing is a TLS configuration that shows a certificate and accepts any peer.
+// showing returns a TLS configuration that shows a certificate and accepts any peer.
 func showing(c ...tls.Certificate) *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, Certificates: c, NextProtos: []string{protocol}}
 }

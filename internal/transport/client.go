@@ -18,7 +18,7 @@ func Dial(cfg Config) *Client {
 	return &Client{service: newService(0), pool: newPool(cfg)}
 }
 
-// Call is Endpoint.Call.
+// Call calls a process, like Endpoint.Call.
 func (c *Client) Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
 	return c.service.call(ctx, request, func(ctx context.Context) ([]byte, error) {
 		address, err := c.pool.resolve(to)

@@ -86,9 +86,9 @@
 // # Access control
 //
 // With Config.Credentials all connections use mutual TLS (package identity documents the checks), and a
-// handler gets the identity of the caller from PeerOf. Links are for servers only: each server can speak for
+// handler gets the identity of the caller from PeerOf. Links are for servers only: each server can act for
 // any process. Clients and admins make calls, and the handlers decide which calls are allowed. Without
-// Credentials any program that can connect can speak for any process, so only loopback addresses are
+// Credentials any program that can connect can act for any process, so only loopback addresses are
 // accepted.
 //
 // A gate makes the handshakes before either protocol sees a connection. A handshake has five seconds. When

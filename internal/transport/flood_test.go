@@ -49,7 +49,8 @@ func (f *fortress) requireClosed(conn net.Conn) {
 	require.NotErrorIs(f.t, err, os.ErrDeadlineExceeded)
 }
 
-// Silent connections, in any number, keep nobody out, and are closed in the end.
+// Any number of silent connections does not prevent other connections. Silent connections are closed after a
+// time.
 func TestSilentConnections(t *testing.T) {
 	f := newFortress(t, smallLimits())
 	var all []net.Conn

@@ -25,7 +25,7 @@ type answer struct {
 // caller is a connection that this side has opened, for calls or for the packets of links.
 type caller struct {
 	*framedConn
-	leaf     *x509.Certificate // of the peer; nil: it has none
+	leaf     *x509.Certificate // the certificate of the peer; nil: it has none
 	shares   string            // name of the peer's socket for shared memory; empty: the peer offers none
 	slots    chan struct{}     // one element for each call that the peer has not answered yet
 	answered atomic.Bool       // the peer has answered a call
@@ -119,7 +119,7 @@ func (p *framedProvider) shake(ctx context.Context, m *meter) (net.Conn, error) 
 	}
 }
 
-// shakePlain is shake for a connection without TLS.
+// shakePlain is like shake, for a connection without TLS.
 func shakePlain(c net.Conn) error {
 	if _, err := io.WriteString(c, greeting); err != nil {
 		return err

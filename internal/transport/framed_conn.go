@@ -39,7 +39,7 @@ type framedConn struct {
 	ended context.Context // its cause is the reason for the end of the connection
 	end   context.CancelCauseFunc
 	idle  func() bool  // no call is under way, so the connection may end when unused for long; nil: never
-	valid func() error // fails once the certificate of the peer is revoked; nil: it has none
+	valid func() error // fails once the certificate of the peer is revoked; nil: the peer has no certificate
 
 	shared bool // through shared memory
 
@@ -60,8 +60,8 @@ type framedConn struct {
 type keeper struct {
 	timer                 *time.Timer
 	reads, writes, bodies uint32 // the counts at the last tick
-	// The numbers of ticks for which the peer has sent nothing (quiet), has taken no data that waits (stuck),
-	// has not completed a message (slow), and there was no call (unused).
+	// Each field is a number of successive ticks: the peer has sent nothing (quiet), it has not taken data
+	// that waits (stuck), it has not completed a message (slow), or there was no call (unused).
 	quiet, stuck, slow, unused int
 }
 
@@ -147,7 +147,7 @@ func ticks(before int, still bool) int {
 func (c *framedConn) fail(why error) {
 	c.end(why)
 	if c.meter.isFull() {
-		_ = c.meter.Close() // TLS would wait for the peer to say goodbye
+		_ = c.meter.Close() // closing TLS would wait for the peer
 	}
 	_ = c.Close()
 	c.mu.Lock()
@@ -222,7 +222,7 @@ func (c *framedConn) sendSoon(message []byte) error {
 	return err
 }
 
-// trySoon is sendSoon, unless many messages or bytes wait for the peer. Then it does nothing and returns
+// trySoon calls sendSoon, unless many messages or bytes wait for the peer. Then it does nothing and returns
 // false: the caller must use send.
 func (c *framedConn) trySoon(message []byte) bool {
 	c.mu.Lock()

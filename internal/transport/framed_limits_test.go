@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// The bounds of what one peer may occupy: memory, replies, calls.
+// The limits of one peer: memory, replies, calls.
 
 // A client that sends parts of requests and never ends them, or does not read replies, costs at most the
 // limits.

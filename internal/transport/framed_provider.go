@@ -53,8 +53,8 @@ type lane struct {
 	conn    *caller       // GUARDED_BY mu; nil until usable; may have ended
 	opening chan struct{} // GUARDED_BY mu; closed at the end of the current attempt
 	failed  error         // GUARDED_BY mu; the error of the last attempt
-	pause   time.Duration // GUARDED_BY mu
-	retry   time.Time     // GUARDED_BY mu; no attempt before
+	pause   time.Duration // GUARDED_BY mu; the pause after the last failed attempt
+	retry   time.Time     // GUARDED_BY mu; the time of the next attempt at the earliest
 }
 
 func newFramedProvider(cfg Config) *framedProvider {

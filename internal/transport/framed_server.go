@@ -204,7 +204,7 @@ func (s *session) read() error {
 	}
 }
 
-// packets takes in packets of links. Only a server can speak for processes.
+// packets takes in packets of links. Only a server can act for processes.
 func (s *session) packets(h head) error {
 	if s.info != nil && s.info.identity.Role != identity.Server {
 		return refusal("only servers have links")

@@ -45,7 +45,7 @@ const (
 // maxTime is the longest time limit that a call carries. A caller that waits longer has no limit.
 const maxTime = 1000 * time.Hour
 
-// maxBody is the longest body of a message of a kind; negative: there is no such kind.
+// maxBody returns the longest body of a message of a kind; negative: there is no such kind.
 func (k kind) maxBody() int {
 	switch k {
 	case kindHello:

@@ -26,13 +26,13 @@ const protocol = "h2"
 // limits bound the work that peers can cause at a server. Servers of the cluster are bounded only by
 // MaxFrame, MaxCall and Window.
 type limits struct {
-	handshakes     int           // connections with unknown peers; beyond, the oldest is closed
+	handshakes     int           // connections with unknown peers; if there are more, the oldest is closed
 	handshake      time.Duration // the time limit for a peer to authenticate
-	connections    int           // of all clients
+	connections    int           // connections of all clients
 	perClient      int           // connections of one client
-	calls          int64         // of one client, over all its connections
-	bytes          int64         // of requests of one client that are read or answered
-	callsPerSecond int           // of one client
+	calls          int64         // calls under way of one client, over all its connections
+	bytes          int64         // bytes of the requests of one client that are read or answered
+	callsPerSecond int           // rate of the calls of one client
 }
 
 func defaultLimits() limits {

@@ -63,7 +63,7 @@ func (p *grpcProvider) conn(address string) (*grpc.ClientConn, error) {
 	return c, nil
 }
 
-// credentials are for the connections that this side opens.
+// credentials returns the credentials for the connections that this side opens.
 func (p *grpcProvider) credentials() credentials.TransportCredentials {
 	if p.cfg.Credentials == nil {
 		return insecure.NewCredentials()

@@ -16,8 +16,8 @@ const (
 	ackBytes  = Window / 16
 )
 
-// generation identifies a life of one end of a link: a start of its process, and the number of restarts of
-// the link since. The zero generation is unknown.
+// generation identifies a life of one end of a link: the start of its process (incarnation), and the number
+// of restarts of the link since then. The zero generation is unknown.
 type generation struct{ incarnation, restarts uint64 }
 
 func (g generation) compare(other generation) int {

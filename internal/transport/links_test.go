@@ -191,7 +191,7 @@ func TestBacklog(t *testing.T) {
 	})
 }
 
-// TestTooLongFrame: the frame is lost, and so is the link: the peer must not receive later frames.
+// A frame that is too long is lost, and its link restarts: the peer must not receive later frames.
 func TestTooLongFrame(t *testing.T) {
 	conform(t, func(t *testing.T, w world) {
 		all := bootAll(t, w, 2)

@@ -20,7 +20,7 @@ type Local struct {
 	mu           sync.Mutex
 	endpoints    map[multicast.ProcessID]*localEndpoint
 	links        map[multicast.ProcessID]*localLinks // the open ones
-	incarnations map[multicast.ProcessID]uint64      // the last of each process
+	incarnations map[multicast.ProcessID]uint64      // the last incarnation of each process
 	pairs        map[pairKey]*localPair
 	flight       *flight                             // frames that are under way
 	cut          func(a, b multicast.ProcessID) bool // see Cut; nil: nothing is cut

@@ -165,7 +165,7 @@ func (k *localLinks) Send(to multicast.ProcessID, frame []byte) error {
 		l.land(a)
 		return nil
 	}
-	if due := time.Now().Add(delay); due.After(e.last) { // else FIFO: not before the last one
+	if due := time.Now().Add(delay); due.After(e.last) { // otherwise it arrives with the last frame, to keep the order
 		e.last = due
 	}
 	l.flight.add(e.last, a, &l.mu)

@@ -22,7 +22,7 @@ type meter struct {
 	mu       sync.Mutex
 	unsent   []byte        // GUARDED_BY mu; written, and not taken by the socket
 	draining chan struct{} // GUARDED_BY mu; closed when a goroutine has written unsent; nil: none writes it
-	failed   error         // GUARDED_BY mu; of that goroutine
+	failed   error         // GUARDED_BY mu; the error of that goroutine
 }
 
 func newMeter(c net.Conn) *meter {

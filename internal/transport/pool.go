@@ -43,7 +43,7 @@ type Config struct {
 	// a second or two. For links, a false ok for a process with an address known before changes nothing.
 	Resolve func(multicast.ProcessID) (address string, ok bool)
 	// Credentials are shown to all peers, and each peer must show its own: a Server's role must be server.
-	// Nil: connections are neither encrypted nor authenticated, any program that reaches them can speak for
+	// Nil: connections are neither encrypted nor authenticated, any program that reaches them can act for
 	// any process, and only loopback addresses are accepted.
 	Credentials *identity.Credentials
 	// CallsPerSecond is the maximum rate of calls of each client at a Server; more wait. 0:

@@ -127,7 +127,7 @@ func (s *sender) awake() {
 func (s *sender) run() {
 	defer s.cancel()
 	pause := minPause
-	tell := newOutage()
+	outage := newOutage()
 	for {
 		opened := time.Now()
 		err := s.stream(s.ctx)
@@ -136,9 +136,9 @@ func (s *sender) run() {
 		}
 		if time.Since(opened) > maxPause {
 			pause = minPause
-			tell = newOutage()
+			outage = newOutage()
 		}
-		tell.Do(func() {
+		outage.Do(func() {
 			s.server.pool.log.Info("connection for links broke, will be opened again", "address", s.address, "error", err)
 		})
 		s.rest(pause)

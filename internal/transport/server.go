@@ -50,7 +50,7 @@ type Server struct {
 	closed       bool
 	endpoints    map[multicast.ProcessID]*grpcEndpoint
 	links        map[multicast.ProcessID]*grpcLinks // the open ones
-	incarnations map[multicast.ProcessID]uint64     // the last of each process
+	incarnations map[multicast.ProcessID]uint64     // the last incarnation of each process
 	senders      map[string]*sender
 }
 
@@ -158,7 +158,7 @@ func (s *Server) serve(through *door, more ...grpc.ServerOption) *grpc.Server {
 // Recheck ends the connections of peers with certificates that were revoked since (Credentials.SetRevoked).
 func (s *Server) Recheck() { s.gate.recheck() }
 
-// Address is the address of the listener, with the actual port.
+// Address returns the address of the listener, with the actual port.
 func (s *Server) Address() string { return s.address }
 
 // isHere reports whether an address belongs to this server, as its listener or in Resolve.
@@ -202,12 +202,12 @@ func (s *Server) Close() error {
 	return errors.Join(append(errs, s.pool.close())...)
 }
 
-// Frames takes in the packets of the links from one address; gRPC calls it. Only a server can speak for
+// Frames takes in the packets of the links from one address; gRPC calls it. Only a server can act for
 // processes.
 func (s *Server) Frames(stream grpc.ClientStreamingServer[wire.Batch, wire.FramesEnd]) error {
 	if info := infoOf(stream.Context()); info != nil && info.identity.Role != identity.Server {
 		s.gate.refusals.Do(func() {
-			s.pool.log.Warn("links refused: only servers have some", "address", s.address, "peer", info.identity.String())
+			s.pool.log.Warn("links refused: the peer is not a server", "address", s.address, "peer", info.identity.String())
 		})
 		return status.Error(codes.PermissionDenied, "only servers have links")
 	}

@@ -152,7 +152,7 @@ func TestServerRestart(t *testing.T) {
 	})
 }
 
-// TestWildPacketsBreakTheStream: the stream breaks, and links to others go on.
+// An invalid packet breaks the stream. The links to other servers continue.
 func TestWildPacketsBreakTheStream(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newTCPWorld(t, nil)

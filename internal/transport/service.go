@@ -32,7 +32,7 @@ func newService(self multicast.ProcessID) *service {
 	return s
 }
 
-// Serve is Endpoint.Serve.
+// Serve implements Endpoint.Serve.
 func (s *service) Serve(h Handler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,7 +40,7 @@ func (s *service) Serve(h Handler) {
 	s.handler = h
 }
 
-// ServeAndForget is Endpoint.ServeAndForget.
+// ServeAndForget implements Endpoint.ServeAndForget.
 func (s *service) ServeAndForget(h Handler) {
 	s.Serve(h)
 	s.mu.Lock()
@@ -59,14 +59,14 @@ func (s *service) giveBack(call, reply []byte) {
 	}
 }
 
-// ServeLater is Endpoint.ServeLater.
+// ServeLater implements Endpoint.ServeLater.
 func (s *service) ServeLater(a Asynchronous) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.later = a
 }
 
-// ServeStreams is Streams.ServeStreams.
+// ServeStreams implements Streams.ServeStreams.
 func (s *service) ServeStreams(h StreamHandler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

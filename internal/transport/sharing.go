@@ -22,7 +22,7 @@ const sharedProtocol = "globalfs/1-shm"
 type sharing interface {
 	// listen opens a listener with a name that no other server has.
 	listen() (listener net.Listener, name string, err error)
-	// dial connects to a name; on another host, or in another network namespace, nobody listens there.
+	// dial connects to a name. It fails on another host, or in another network namespace.
 	dial(ctx context.Context, name string) (net.Conn, error)
 	// user returns the user that runs the process at the other end of a connection.
 	user(conn net.Conn) (uint32, error)
@@ -34,8 +34,8 @@ type sharing interface {
 // hostSharing is sharing between processes of one host.
 type hostSharing struct{}
 
-// sharedPrefix begins the names of listeners. The rest is a random number, which tells the processes of a
-// server from all others, also from an earlier one at the same address.
+// sharedPrefix begins the names of listeners. The rest is a random number, which distinguishes a process of a
+// server from all other processes, also from an earlier one at the same address.
 const (
 	sharedPrefix   = "globalfs/"
 	sharedNameSize = len(sharedPrefix) + 32
@@ -91,12 +91,13 @@ func shared(conn net.Conn, deadline time.Time, make func(*net.UnixConn, time.Tim
 	return c, nil
 }
 
-// introduction is the text of a server inside of TLS before a connection goes on in shared memory: the user
-// that runs it, and the name at which it listens. A process between the two ends that relays the handshake,
-// and would read the memory afterwards, runs as another user than the server, or listens at another name.
+// introduction returns the text of a server inside of TLS before a connection goes on in shared memory: the
+// user that runs it, and the name at which it listens. A process between the two ends that relays the
+// handshake, and would read the memory afterwards, runs as another user than the server, or listens at
+// another name.
 func introduction(user uint32, name string) []byte {
 	return fmt.Appendf(nil, "%08x%s", user, name)
 }
 
-// ownUser is the user that runs this process.
+// ownUser returns the user that runs this process.
 func ownUser() uint32 { return uint32(os.Geteuid()) }

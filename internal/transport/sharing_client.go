@@ -89,12 +89,12 @@ func (p *framedProvider) connectShared(ctx context.Context, c *caller) (s *calle
 		return nil, err
 	}
 	want := introduction(user, c.shares)
-	said := make([]byte, len(want))
-	if _, err := io.ReadFull(conn, said); err != nil {
+	received := make([]byte, len(want))
+	if _, err := io.ReadFull(conn, received); err != nil {
 		return nil, err
 	}
-	if !bytes.Equal(said, want) {
-		return nil, fmt.Errorf("the server introduces itself as %q, and the process at the other end of the socket is %q: another process may sit between them", said, want)
+	if !bytes.Equal(received, want) {
+		return nil, fmt.Errorf("the server introduces itself as %q, and the process at the other end of the socket is %q: another process may sit between them", received, want)
 	}
 	if _, err := conn.Write([]byte{shareGo}); err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ func (s *pipeSharing) listen() (net.Listener, string, error) {
 	return l, name, err
 }
 
-// nameAddress is the address of a name on the network of queues.
+// nameAddress returns the address of a name on the network of queues.
 func nameAddress(name string) string { return "127.0.0.1:" + name[len(name)-3:] }
 
 func (s *pipeSharing) dial(ctx context.Context, name string) (net.Conn, error) {
@@ -115,7 +115,7 @@ func sharedConns(s *Server) (shared, others int) {
 	return shared, others
 }
 
-// newSharedWorld is a world with shared memory. The servers named are without.
+// newSharedWorld returns a world with shared memory. The servers in without do not use it.
 func newSharedWorld(t *testing.T, without ...int) *tcpWorld {
 	w := &tcpWorld{t: t, credentials: newAuthority(t, "prod").server("n1"), moved: map[multicast.ProcessID]string{}, pipes: newPipes()}
 	w.sharing = newPipeSharing(w.pipes)

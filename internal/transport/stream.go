@@ -23,7 +23,7 @@ const (
 
 // StreamHandler serves a stream that another process has opened, until the stream ends. peer is the
 // authenticated server that hosts the other process; nil: the cluster has no certificates. The handler
-// decides whether that server may speak for the process.
+// decides whether that server may act for the process.
 type StreamHandler func(from multicast.ProcessID, peer *identity.Identity, stream net.Conn)
 
 // Streams is an Endpoint that carries streams of bytes between processes.
@@ -86,7 +86,7 @@ func (p *framedProvider) stream(ctx context.Context, address string, way Way) (*
 	return c, err
 }
 
-// stream serves a connection that becomes a stream. Only a server can speak for processes.
+// stream serves a connection that becomes a stream. Only a server can act for processes.
 func (s *session) stream(h head) error {
 	if s.info != nil && s.info.identity.Role != identity.Server {
 		return refusal("only servers have streams")

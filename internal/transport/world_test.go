@@ -111,7 +111,7 @@ func (w *tcpWorld) dial(credentials *identity.Credentials) *Client {
 	return Dial(Config{Resolve: w.resolve, Credentials: credentials, dial: w.pipes.dial})
 }
 
-// grpcTo is a gRPC client as a server of the world would use it.
+// grpcTo returns a gRPC client as a server of the world would use it.
 func (w *tcpWorld) grpcTo(from *Server, address string) (client wire.TransportClient, done func()) {
 	p := newGRPCProvider(from.pool.cfg)
 	conn, err := p.conn(address)
@@ -119,7 +119,7 @@ func (w *tcpWorld) grpcTo(from *Server, address string) (client wire.TransportCl
 	return wire.NewTransportClient(conn), func() { require.NoError(w.t, p.close()) }
 }
 
-// endpoint is at the server with the known address of the process.
+// endpoint returns the endpoint of a process at the server that has the known address of the process.
 func (w *tcpWorld) endpoint(id multicast.ProcessID) Endpoint {
 	at, _ := w.resolve(id)
 	for i, s := range w.servers {

@@ -41,8 +41,8 @@ func (in *Input) Reset() {
 type Output struct {
 	multicast.Output
 	Replies []Call // that wait for no record
-	// Persisted are replies that say that the log is on disk: they leave after the sync of this step. A step
-	// that has them also has Sync set.
+	// Persisted are replies that confirm that the log is on disk: they leave after the sync of this step. A
+	// step that has them also has Sync set.
 	Persisted []Call
 	// Rights and Ops are changes of the rights to the memory of this process, and operations on the memory of
 	// others. They wait for the records, like frames, and the rights change first.

@@ -122,7 +122,7 @@ func (r *Reader) Rest() []byte {
 	return b
 }
 
-// Len is the number of bytes not read yet.
+// Len returns the number of bytes not read yet.
 func (r *Reader) Len() int { return len(r.unread) }
 
 // Fail marks the input as malformed: a value is out of its domain.

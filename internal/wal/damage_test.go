@@ -67,7 +67,7 @@ func TestTornTailIsCutAtEveryByte(t *testing.T) {
 	}
 }
 
-// TestLostPagesOfTheTail: the length of a file may be durable before its bytes.
+// The last batch is cut if the length of the file was durable before its bytes.
 func TestLostPagesOfTheTail(t *testing.T) {
 	content, ends := written(t, false, batch("one"), batch("two"))
 	for from := ends[0]; from < ends[1]; from++ {
@@ -105,7 +105,7 @@ func TestDamagedMiddle(t *testing.T) {
 	}
 }
 
-// TestMissingBatch: adjacent batches without consecutive numbers.
+// Adjacent batches without consecutive numbers are damage, except at the end.
 func TestMissingBatch(t *testing.T) {
 	content, ends := written(t, false, batch("one"), batch("two"), batch("three"), batch("four"))
 	for missing := 1; missing < 3; missing++ {

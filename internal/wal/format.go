@@ -53,7 +53,7 @@ func (h segmentHeader) encode() []byte {
 	return order.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// seed is the checksum of the salt; the checksums of batch headers continue from it.
+// seed returns the checksum of the salt; the checksums of batch headers continue from it.
 func (h segmentHeader) seed() uint32 {
 	return crc32.Checksum(order.AppendUint64(nil, h.salt), castagnoli)
 }

@@ -53,7 +53,7 @@ func bootOf(id string) uint64 {
 	return h.Sum64() | 1
 }
 
-// least is the last batch of the segment that the log must have, if boot is the identity of the kernel.
+// least returns the last batch of the segment that the log must have, if boot is the identity of the kernel.
 func (m *mark) least(boot uint64) uint64 {
 	if boot != 0 && boot == m.boot {
 		return max(m.synced, m.written)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nextBatch is a batch as Append would write it.
+// nextBatch returns a batch as Append would write it.
 func (l *Log) nextBatch(t testing.TB, records ...string) []byte {
 	t.Helper()
 	b, err := appendBatch(nil, l.header.seed(), l.number+1, batch(records...))
@@ -167,7 +167,7 @@ func TestLossOfPowerBehindTheMark(t *testing.T) {
 	}
 }
 
-// TestDamagedMark: a damaged or missing mark demands nothing.
+// A damaged or missing mark requires no batches.
 func TestDamagedMark(t *testing.T) {
 	dir := t.TempDir()
 	l, err := Open(dir, Options{})

@@ -114,7 +114,7 @@ func Open(dir string, opts Options) (_ *Log, err error) {
 	return l, nil
 }
 
-// Repaired is the number of bytes of unacknowledged batches that Open has cut.
+// Repaired returns the number of bytes of unacknowledged batches that Open has cut.
 func (l *Log) Repaired() int64 { return l.repaired }
 
 // Replay returns all records from the last checkpoint on, in order, before the first Append. The bytes are
@@ -259,7 +259,7 @@ func (p Position) Compare(other Position) int {
 	return cmp.Or(cmp.Compare(p.Segment, other.Segment), cmp.Compare(p.Batch, other.Batch))
 }
 
-// Durable is the position of the last batch that survives a loss of power. It is zero with Memory.
+// Durable returns the position of the last batch that survives a loss of power. It is zero with Memory.
 func (l *Log) Durable() Position { return Position{l.header.number, l.synced} }
 
 // begin makes a new segment the log. The segment is durable, for any durability of batches, before an older

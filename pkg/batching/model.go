@@ -120,12 +120,12 @@ func Predict(s System, w Workload, k int) (Prediction, error) {
 	return p, nil
 }
 
-// transfer is the time for which some bytes keep a link busy.
+// transfer returns the time for which some bytes keep a link busy.
 func (s System) transfer(bytes float64) time.Duration {
 	return time.Duration(bytes / s.Bandwidth * float64(time.Second))
 }
 
-// busy is the network busy time of section 4.2.1.
+// busy returns the network busy time of section 4.2.1.
 func (s System) busy(w Workload, k int) time.Duration {
 	if s.WAN {
 		return s.transfer(float64(w.Batch(k)))
@@ -133,7 +133,8 @@ func (s System) busy(w Workload, k int) time.Duration {
 	return s.transfer(float64((s.Replicas-1)*w.Batch(k) + k*w.Answer))
 }
 
-// duration is formula (2), by the formulas (3) to (8), and names the longest of the three times.
+// duration computes formula (2) by the formulas (3) to (8), and returns the resource with the longest of the
+// three times.
 func (s System) duration(w Workload, p Prediction) (time.Duration, Resource) {
 	quorum := float64(s.Replicas / 2)
 	batch, execute := float64(p.Batch), time.Duration(p.Requests)*w.Execute

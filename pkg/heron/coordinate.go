@@ -18,16 +18,17 @@ const (
 type request struct {
 	delivery multicast.Delivery
 	phase    phase
-	before   map[multicast.GroupID]meeting // of the groups of the request, before it
-	places   map[multicast.GroupID]uint64  // of the request in the logs of other groups
-	values   map[ObjectID][]byte           // of remote objects
+	before   map[multicast.GroupID]meeting // for each group of the request: the meeting before the request
+	places   map[multicast.GroupID]uint64  // the places of the request in the logs of other groups
+	values   map[ObjectID][]byte           // the values of remote objects
 	fetches  []*fetch
 	response []byte
 	since    time.Duration // the phase has begun
 	quorumAt time.Duration // when a quorum of each group had executed the request
 }
 
-// enter tells all processes of the request's groups that this process has reached it (lines 8 and 9).
+// enter informs all processes of the request's groups that this process has reached the request (lines 8 and
+// 9).
 func (c *Core) enter(d multicast.Delivery) {
 	r := &request{
 		delivery: d, since: c.now, before: map[multicast.GroupID]meeting{}, places: map[multicast.GroupID]uint64{},
@@ -48,7 +49,7 @@ func (c *Core) enterPhase(next phase, spent *time.Duration) {
 	c.current.phase, c.current.since = next, c.now
 }
 
-// learn keeps the places of the request that others tell.
+// learn keeps the places of the request that other processes have reported.
 func (c *Core) learn(r *request) {
 	for _, h := range r.delivery.Dest {
 		if _, ok := r.places[h]; ok || h == c.group.ID {

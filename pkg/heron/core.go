@@ -213,7 +213,7 @@ func (c *Core) start() {
 	}
 }
 
-// tagOf is the tag of the versions that a delivery writes: 0 is no tag.
+// tagOf returns the tag of the versions that a delivery writes: 0 is no tag.
 func tagOf(d *multicast.Delivery) uint64 { return uint64(d.Final) + 1 }
 
 // advance does the next part of Algorithm 1. It reports whether there may be another one to do now.

@@ -77,7 +77,8 @@ func (b *bed) tell(p multicast.ProcessID, n note) {
 	b.step(Input{})
 }
 
-// reachedAt tells that a process has reached the first common request, at a place of its group's log.
+// reachedAt returns the note of a process that has reached the first common request, at a place of its
+// group's log.
 func reachedAt(place uint64) note { return note{meeting: meeting{count: 1, place: place}} }
 
 // end completes the operations of the last step, reads with data.
@@ -93,7 +94,7 @@ func (b *bed) end(data []byte) {
 	b.step(in)
 }
 
-// TestAlone: lines 5 to 7 of Algorithm 1.
+// TestAlone covers lines 5 to 7 of Algorithm 1.
 func TestAlone(t *testing.T) {
 	b := newBed(t)
 	b.deliver(0, 1)
@@ -103,7 +104,7 @@ func TestAlone(t *testing.T) {
 	require.Equal(t, []byte{1}, b.Get(1))
 }
 
-// TestCoordination: lines 8 to 21 of Algorithm 1, and all of Algorithm 2.
+// TestCoordination covers lines 8 to 21 of Algorithm 1, and all of Algorithm 2.
 func TestCoordination(t *testing.T) {
 	b := newBed(t)
 	b.deliver(4, 1, 2)
@@ -148,7 +149,7 @@ func TestCoordination(t *testing.T) {
 	require.Equal(t, []byte{41}, b.out.Responses[0].Body)
 }
 
-// TestLagger: lines 23 to 25 of Algorithm 2, and Algorithm 3.
+// TestLagger covers lines 23 to 25 of Algorithm 2, and Algorithm 3.
 func TestLagger(t *testing.T) {
 	lagger, helper := newBed(t), newBed(t)
 	lagger.deliver(4, 1, 2)

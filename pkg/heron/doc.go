@@ -36,7 +36,7 @@
 //
 //   - Timestamps. The paper needs one timestamp for a request in all groups. Package tram gives a place in
 //     the log of each group. So versions carry the place in the log of their own group, and a process of
-//     group h tells the readers its place of the request in phase 2.
+//     group h sends the readers its place of the request in phase 2.
 //   - Coordination. The paper compares timestamps of the latest request of a process. Here each pair of
 //     groups counts its common requests; by uniform prefix order both groups give a request the same number.
 //     A process that is past the request counts in both phases. In line 11 of the paper it does not, so a
@@ -55,7 +55,7 @@
 //
 // Let r be a request, and place(r, h) its place in the log of group h.
 //
-//	C1  Phase 2: before p reads from q of group h, q has told a number of common requests that is at least
+//	C1  Phase 2: before p reads from q of group h, q has reported a number of common requests that is at least
 //	    that of r. So q has executed, or taken over, all requests of h before r.
 //	C2  Phase 4: p executes its next request after a quorum of each group of r has executed r, or is past
 //	    it.
@@ -69,7 +69,7 @@
 //	    second case w is the successor of v. If tag(w) >= place(r, h), v is the newest before r; otherwise w
 //	    itself is taken. If w is not valid, it is being written: p reads again.
 //	V4  If no version does, q is past r, or has taken over a state past r. Then a quorum of each group of r
-//	    has executed r (C2), p is not among them, and p is a lagger. The same holds if no member of h tells
+//	    has executed r (C2), p is not among them, and p is a lagger. The same holds if no member of h reports
 //	    the place of r: all that have reached r are past it.
 //	T1  A lagger at r asks for the state after a request at or after r. A helper qualifies if it has
 //	    executed a request at or after r in its group's log.
@@ -88,5 +88,5 @@
 //
 // All state is in memory; a process that stops stays away, as in package tram. A group holds at most
 // Config.Objects objects of Config.ObjectSize bytes. Objects are never removed. The content of remote memory
-// is untrusted: what is malformed is counted and ignored.
+// is untrusted: malformed content is counted and ignored.
 package heron

@@ -28,7 +28,7 @@ type fetch struct {
 	index  int           // in the question
 	since  time.Duration // when the process was asked
 	tried  map[multicast.ProcessID]bool
-	past   bool // one of those that were tried has no version of the time of the request any more
+	past   bool // a process that was tried has no version of the time of the request any more
 }
 
 // begin starts to read the remote objects of a request (Algorithm 2, lines 2 to 7).
@@ -67,7 +67,7 @@ func (c *Core) fetchAll(r *request) bool {
 // more: this process is a lagger (lines 23 and 24, V4).
 func (c *Core) choose(r *request, f *fetch) bool {
 	if _, ok := r.places[f.group]; !ok {
-		return false // all members that have told something are past the request
+		return false // all members that have sent a note are past the request
 	}
 	p := c.candidate(f)
 	if p == nil {
@@ -150,7 +150,7 @@ func (c *Core) answer(p *peer) {
 	}
 }
 
-// giveUp leaves a process for the next one.
+// giveUp ends the attempt with a process, so that another one is chosen.
 func (f *fetch) giveUp() {
 	f.tried[f.from.id] = true
 	f.from, f.state = nil, choosing

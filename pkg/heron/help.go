@@ -11,11 +11,11 @@ import (
 
 // helping is the help that a lagger of the group gets from this process.
 type helping struct {
-	since  time.Duration // when the lagger's wish was heard
-	state  []byte        // nil: not yet
-	chunks uint64        // of state
+	since  time.Duration // when the lagger's request was received
+	state  []byte        // the state to send; nil: not collected yet
+	chunks uint64        // number of chunks of state
 	posted uint64
-	landed uint64 // have landed
+	landed uint64 // number of chunks that have landed
 }
 
 // chunkWriter is a peer as the owner of the lane to its chunks.

@@ -20,7 +20,7 @@ type meeting struct {
 	executed bool   // state 2 of the paper
 }
 
-// note is everything that a process tells another one. A process writes a new note over the old one; each
+// note has all information that a process sends to another one. A new note overwrites the last one. Each
 // field only grows, or belongs to a number that only grows.
 type note struct {
 	meeting
@@ -76,10 +76,10 @@ func decodeNote(b []byte) (n note, ok bool) {
 type peer struct {
 	id       multicast.ProcessID
 	group    multicast.GroupID
-	received note // the latest from it
-	landed   note // the latest to it that has landed
-	next     note // under way
-	want     note // to be written
+	received note // the latest note from the peer
+	landed   note // the latest note to the peer that has landed
+	next     note // the note to the peer that is under way
+	want     note // the note that must be written next
 	notes    *lane.Lane
 	reads    *lane.Lane // of its objects
 	// Of a member of the own group:
@@ -115,7 +115,7 @@ func (c *Core) readNotes() {
 	}
 }
 
-// writeNotes writes the news for each process.
+// writeNotes writes the changed notes.
 func (c *Core) writeNotes() {
 	for _, p := range c.list {
 		if p.id == c.cfg.Self {
@@ -149,7 +149,7 @@ func (c *Core) meetingOf(p *peer) meeting {
 	return p.received.meeting
 }
 
-// wakeAfter asks for a step after a time since an event, and reports whether the time has passed.
+// wakeAfter requests a step after a time since an event, and reports whether the time has passed.
 func (c *Core) wakeAfter(since, after time.Duration) bool {
 	if c.now >= since+after {
 		return true

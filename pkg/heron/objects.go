@@ -41,7 +41,7 @@ func (o *objects) load(slot int) (versions [2]version) {
 	return versions
 }
 
-// newest is the version with the higher tag (get of the paper); tag 0 if the object was never written.
+// newest returns the version with the higher tag (get of the paper); tag 0 if the object was never written.
 func (o *objects) newest(id ObjectID) version {
 	slot, ok := o.slots[id]
 	if !ok {

@@ -20,7 +20,8 @@ func slotOf(a, b version) []byte {
 	return s
 }
 
-// TestBefore: Algorithm 2, line 22, and argument V3. Each case holds with the versions in both places.
+// TestBefore covers line 22 of Algorithm 2, and argument V3. Each case holds with the versions in both
+// places.
 func TestBefore(t *testing.T) {
 	v := func(tag, prev uint64) version { return version{tag: tag, prev: prev, value: []byte{byte(tag)}} }
 	for name, x := range map[string]struct {

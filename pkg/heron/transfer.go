@@ -87,7 +87,7 @@ func (c *Core) take(p *peer) bool {
 	return false
 }
 
-// state is what a lagger takes over.
+// state is the state that a lagger takes over.
 type state struct {
 	last     uint64
 	meetings map[multicast.GroupID]meeting

@@ -40,5 +40,5 @@
 //
 // A driver steps a Core; the Core never runs by itself: it owns no goroutine, socket, file or clock. The
 // driver gathers the ready events into an Input, calls Step once, makes Output.Records durable and only then
-// lets the frames and deliveries leave, in order. Nothing said or delivered can thus be lost by a crash.
+// lets the frames and deliveries leave, in order. So a crash loses nothing that was sent or delivered.
 package multicast

@@ -117,7 +117,7 @@ type Group struct {
 	Members []ProcessID // the first one leads the initial epoch
 }
 
-// Quorum is the size of a majority of g.
+// Quorum returns the size of a majority of g.
 func (g *Group) Quorum() int { return len(g.Members)/2 + 1 }
 
 // Instant is one reading of the clocks by the driver.

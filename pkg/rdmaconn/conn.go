@@ -20,21 +20,21 @@ type Conn struct {
 	writing       sync.Mutex // one Write at a time
 	readDeadline  deadline
 	writeDeadline deadline
-	running       sync.WaitGroup // of the set-up connections
+	running       sync.WaitGroup // the goroutine that serves the set-up connection of the peer
 
 	mu      sync.Mutex
 	stream  stream
-	changed chan struct{} // closed at every change, and made anew
-	posted  uint64        // operations
-	ended   uint64
-	closed  bool  // by Close
-	failure error // of the connection; bytes that have arrived can be read
+	changed chan struct{} // closed and replaced at every change
+	posted  uint64        // the number of posted operations
+	ended   uint64        // the number of completed operations
+	closed  bool          // Close was called
+	failure error         // the failure of the connection; bytes that arrived before it can be read
 }
 
 var errReset = errors.New("connection reset by peer")
 
-// await waits until holds gives true or an error. holds is called with the lock, and decides before the
-// deadline does only if it gives true.
+// await waits until holds returns true or an error, or until the deadline is over. holds is called with the
+// lock held, and is not called after the deadline.
 func (c *Conn) await(d *deadline, holds func() (bool, error)) error {
 	for {
 		c.mu.Lock()
@@ -143,7 +143,8 @@ func (c *Conn) signal() {
 	c.changed = make(chan struct{})
 }
 
-// run takes the events of the endpoint until it is closed.
+// run handles the events of the endpoint until the connection is closed, and all operations have ended or the
+// connection has failed. Then run closes the endpoint.
 func (c *Conn) run() {
 	var events fabric.Events
 	for {
@@ -171,8 +172,8 @@ func (c *Conn) run() {
 	}
 }
 
-// dead ends the connection after the end of the peer's set-up connection. Bytes and the end of the stream may
-// have arrived before it.
+// dead fails the connection after the end of the peer's set-up connection. Bytes and the end of the stream
+// that arrived before can still be read.
 func (c *Conn) dead() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,7 +184,7 @@ func (c *Conn) dead() {
 	c.fail(err)
 }
 
-// CloseWrite ends the own stream: the peer reads io.EOF behind all bytes.
+// CloseWrite ends the stream to the peer: the peer reads io.EOF after all bytes.
 func (c *Conn) CloseWrite() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,7 +197,7 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// Close implements net.Conn. Bytes that were written still arrive.
+// Close implements net.Conn. The peer still receives the bytes that were written before.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,7 +206,7 @@ func (c *Conn) Close() error {
 	}
 	c.closed = true
 	c.stream.end()
-	c.stream.word(creditAt, c.stream.taken) // run waits for the end of an operation, so there is one
+	c.stream.word(creditAt, c.stream.taken) // run needs the completion of an operation to notice closed
 	c.send()
 	c.signal()
 	return nil

@@ -51,7 +51,7 @@ func connect(t testing.TB, cfg Config) (dialled, accepted *Conn) {
 	return dialled, conn.(*Conn)
 }
 
-// configs are the fabrics that this build and this machine have.
+// configs returns the fabrics that this build and this machine have.
 func configs() map[string]Config {
 	all := map[string]Config{"soft": {Open: overSoft}, "soft, small ring": {Open: overSoft, Ring: minRing}}
 	if withRDMA && (os.Getenv("RDMA_VM") == "1" || os.Getenv("RDMA_DEVICE") != "") {
@@ -80,7 +80,7 @@ func TestConn(t *testing.T) {
 	})
 }
 
-// TestHalfClose: the peer of a stream that has ended reads all of it, and its own stream goes on.
+// TestHalfClose: after CloseWrite, the peer reads the whole stream, and can still write its own stream.
 func TestHalfClose(t *testing.T) {
 	forAll(t, func(t *testing.T, cfg Config) {
 		a, b := connect(t, cfg)
@@ -131,7 +131,7 @@ func TestDeath(t *testing.T) {
 	})
 }
 
-// TestTLS: certificates of a cluster on top of a connection.
+// TLS with the certificates of a cluster works over a connection.
 func TestTLS(t *testing.T) {
 	ca, err := identity.NewCA("test", identity.CAValidity)
 	require.NoError(t, err)

@@ -2,8 +2,8 @@ package rdmaconn
 
 import "time"
 
-// deadline is a time that can be moved, and a channel that is closed when it is over. The connection's lock
-// guards it.
+// deadline is a time that can be changed, and a channel that is closed once this time has passed. The
+// connection's lock guards it.
 type deadline struct {
 	timer  *time.Timer
 	closed chan struct{}
@@ -17,11 +17,11 @@ func (d *deadline) over() <-chan struct{} {
 	return d.closed
 }
 
-// set moves the deadline. Zero: there is none.
+// set changes the deadline. The zero time means no deadline.
 func (d *deadline) set(t time.Time) {
 	d.over()
 	if d.timer != nil && !d.timer.Stop() {
-		<-d.closed // the timer closes it, without the lock
+		<-d.closed // the timer has fired, and closes the channel without the lock
 	}
 	d.timer = nil
 	if isDone(d.closed) {

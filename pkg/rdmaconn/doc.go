@@ -10,22 +10,22 @@
 //
 // # Setting up
 //
-// A connection begins with two connections of another kind, usually TCP, that the dialling side makes. The
-// fabric sets up its queues over them, one for each direction. They stay open: their end is the death of the
-// peer. Each connection has an endpoint of its own, and Close frees all its memory and queue pairs. Nothing
-// here authenticates the peer: put TLS on top, as over TCP.
+// The dialling side first opens two set-up connections of another kind, usually TCP. The fabric sets up one
+// queue over each of them, for one direction each. The set-up connections stay open: their end means that the
+// peer has died. Each connection has an endpoint of its own, and Close frees all its memory and queue pairs.
+// The package does not authenticate the peer: use TLS on top of it, as over TCP.
 //
 // # Streams
 //
 // Each side has one region that the other side writes. It begins with three words: the bytes that the peer
 // has written, the bytes that the peer has consumed of this side's stream (credit), and the end of the peer's
-// stream plus one, or 0. Behind them is a ring of bytes. To send, a side writes bytes into the peer's ring as
-// far as it has credit, and then the count, with a notification: the fabric keeps the order (Q1). Credit goes
-// back when a quarter of the ring was consumed. All words of the peer are checked: a count that is impossible
-// ends the connection.
+// stream plus one, or 0. A ring of bytes follows these words. To send, a side writes bytes into the peer's
+// ring as far as it has credit, and then the count, with a notification: the fabric keeps the order (Q1). The
+// receiver returns credit when it has consumed a quarter of the ring. Each side validates the words of its
+// peer: an impossible count ends the connection.
 //
-// Write returns when the bytes are on their way, as with TCP. CloseWrite ends the own stream, and the peer
-// reads io.EOF behind all bytes. After Close, the bytes that were written still arrive: the endpoint is
-// closed when the fabric has completed them, or after Config.Timeout. A peer that dies, or a connection that
-// fails, is an error for Read, behind the bytes that arrived before.
+// Write returns when the bytes were posted, as with TCP. CloseWrite ends the stream to the peer, and the peer
+// reads io.EOF after all bytes. After Close, the peer still receives the bytes that were written: the
+// endpoint is closed when the fabric has completed them, or after Config.Timeout. After the death of the peer
+// or a failure of the connection, Read returns the bytes that arrived before, and then an error.
 package rdmaconn

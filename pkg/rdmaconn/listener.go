@@ -17,21 +17,21 @@ type Listener struct {
 	ready   chan *Conn
 	closed  chan struct{}
 	running sync.WaitGroup
-	failure error // of inner; closed is closed behind it
+	failure error // the error of inner; set before closed is closed
 
 	mu      sync.Mutex
 	once    sync.Once
 	waiting map[token]chan net.Conn
-	backlog chan struct{} // has an element for each connection that Accept has not taken
+	backlog chan struct{} // has an element for each connection that Accept has not returned
 }
 
-// The bounds of the connections without their second half, and of those that Accept has not taken.
+// The maximum numbers of connections that wait for their second set-up connection, and for Accept.
 const (
 	maxWaiting = 1024
 	maxBacklog = 128
 )
 
-// Listen accepts connections whose set-up connections inner accepts. Close closes inner.
+// Listen returns a Listener that accepts set-up connections from inner. Close of the Listener closes inner.
 func Listen(cfg Config, inner net.Listener) (*Listener, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -52,7 +52,7 @@ func (l *Listener) run() {
 		}
 		l.running.Go(func() {
 			if l.take(conn) != nil {
-				_ = conn.Close() // the dialling side notices
+				_ = conn.Close() // the dialling side gets an error
 			}
 		})
 	}
@@ -65,7 +65,8 @@ func (l *Listener) end(err error) {
 	})
 }
 
-// take takes a set-up connection.
+// take reads the hello of a set-up connection, and handles the connection. After an error the caller closes
+// the connection.
 func (l *Listener) take(conn net.Conn) error {
 	if err := conn.SetDeadline(time.Now().Add(l.cfg.Timeout)); err != nil {
 		return err
@@ -88,7 +89,7 @@ func (l *Listener) take(conn net.Conn) error {
 	return l.first(t, conn, min(int(ring), l.cfg.Ring))
 }
 
-// second gives a second connection to the goroutine of the first one.
+// second passes a second set-up connection to the goroutine of the first one.
 func (l *Listener) second(t token, conn net.Conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,11 +98,11 @@ func (l *Listener) second(t token, conn net.Conn) error {
 		return errors.New("rdmaconn: a second connection without a first one")
 	}
 	delete(l.waiting, t)
-	first <- conn // it has room for one
+	first <- conn // does not block: the channel has room for one connection
 	return nil
 }
 
-// first waits for the second connection, and makes both one.
+// first waits for the second set-up connection, and joins both to one connection.
 func (l *Listener) first(t token, out net.Conn, ring int) error {
 	other := make(chan net.Conn, 1)
 	l.mu.Lock()
@@ -128,7 +129,7 @@ func (l *Listener) first(t token, out net.Conn, ring int) error {
 	}
 }
 
-// forget ends the wait for a second connection.
+// forget ends the wait for a second set-up connection.
 func (l *Listener) forget(t token, other chan net.Conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,8 +142,8 @@ func (l *Listener) forget(t token, other chan net.Conn) error {
 	return errors.New("rdmaconn: the second connection is missing")
 }
 
-// both makes a connection. The dialling side's first connection is this side's way in, and the other way
-// round.
+// both creates a connection from its two set-up connections, and passes it to Accept. The first set-up
+// connection is for the operations of the dialling side, the second for the operations of this side.
 func (l *Listener) both(second, first net.Conn, ring int) error {
 	select {
 	case l.backlog <- struct{}{}:
@@ -178,7 +179,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 // Addr implements net.Listener.
 func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
 
-// Close implements net.Listener. Accepted connections stay.
+// Close implements net.Listener. It does not close accepted connections.
 func (l *Listener) Close() error {
 	l.end(net.ErrClosed)
 	err := l.inner.Close()

@@ -22,14 +22,14 @@ type Endpoint interface {
 	Serve(peer fabric.NodeID, conn net.Conn) error
 }
 
-// Open makes an endpoint. dial gives the connection to the only peer.
+// Open creates an endpoint. dial returns the connection to the only peer.
 type Open func(self fabric.NodeID, dial func(context.Context, fabric.NodeID) (net.Conn, error)) (Endpoint, error)
 
-// Verbs opens endpoints on an RDMA device; empty: the first one of the machine. The program must be built
-// with -tags verbs.
+// Verbs returns a function that opens endpoints on an RDMA device. The empty name means the first device of
+// the machine. The program must be built with -tags verbs.
 func Verbs(device string) Open {
 	return func(self fabric.NodeID, dial func(context.Context, fabric.NodeID) (net.Conn, error)) (Endpoint, error) {
-		// Each side tells the other one of its writes, so nobody has to look by the clock.
+		// All writes notify the peer, so Wait needs no periodic checks of the memory.
 		return verbs.New(verbs.Config{Self: self, Dial: dial, Device: device, Look: time.Hour})
 	}
 }
@@ -38,7 +38,7 @@ func Verbs(device string) Open {
 type Config struct {
 	Open Open
 	// Ring is the number of bytes that may be under way in each direction: a multiple of 8, from 4 KiB to 64
-	// MiB. A connection has the smaller one of both sides. 0: 1 MiB.
+	// MiB. A connection uses the smaller value of both sides. 0: 1 MiB.
 	Ring int
 	// Timeout bounds the set-up of a connection. 0: ten seconds.
 	Timeout time.Duration
@@ -51,7 +51,7 @@ const (
 	defaultTimeout = 10 * time.Second
 )
 
-// complete checks c, and sets the fields that are 0.
+// complete validates c, and replaces zero fields by their defaults.
 func (c Config) complete() (Config, error) {
 	if c.Ring == 0 {
 		c.Ring = defaultRing
@@ -72,7 +72,8 @@ func (c Config) complete() (Config, error) {
 
 func validRing(n uint64) bool { return n >= minRing && n <= maxRing && n%8 == 0 }
 
-// The hello of a set-up connection: the first one of a connection asks for a token, the second one shows it.
+// The hello is the first message of a set-up connection. Both set-up connections of a connection send the
+// same token. The first hello also has the size of the ring; the second has 0 in its place.
 const (
 	magic     = "gfsrdma\x01"
 	tokenSize = 16
@@ -88,8 +89,7 @@ const (
 	theRegion = fabric.RegionID(1)
 )
 
-// Dial makes a connection. dial makes the connections for its set-up, which reach a Listener: it is called
-// twice.
+// Dial opens a connection. It calls dial twice, to open the two set-up connections to a Listener.
 func Dial(ctx context.Context, cfg Config, dial func(ctx context.Context) (net.Conn, error)) (*Conn, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -108,7 +108,7 @@ func Dial(ctx context.Context, cfg Config, dial func(ctx context.Context) (net.C
 	return newConn(cfg, ring, sides{self: dialler, peer: listening, out: out, in: in})
 }
 
-// second makes the second connection. It gives the size of the rings.
+// second opens the second set-up connection. It returns the connection and the size of the rings.
 func second(ctx context.Context, cfg Config, out net.Conn, dial func(ctx context.Context) (net.Conn, error)) (net.Conn, int, error) {
 	stop := context.AfterFunc(ctx, func() { _ = out.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -145,8 +145,8 @@ func hello(t token, ring int) []byte {
 	return binary.LittleEndian.AppendUint64(append([]byte(magic), t[:]...), uint64(ring))
 }
 
-// sides names the nodes of a connection, and the set-up connections by which this side reaches the peer, and
-// the peer this side.
+// sides has the nodes of a connection, and its set-up connections: out is for operations of this side on the
+// peer, in for operations of the peer on this side.
 type sides struct {
 	self, peer fabric.NodeID
 	out, in    net.Conn
@@ -171,7 +171,7 @@ func newConn(cfg Config, ring int, s sides) (*Conn, error) {
 		err = e.Grant(theRegion, s.peer, fabric.Writable)
 	}
 	if err == nil && s.self == listening {
-		_, err = s.in.Write([]byte{0}) // the dialling side waits for it
+		_, err = s.in.Write([]byte{0}) // function second of the dialling side waits for this byte
 	}
 	if err != nil {
 		return nil, errors.Join(err, e.Close(), s.close())
@@ -181,12 +181,12 @@ func newConn(cfg Config, ring int, s sides) (*Conn, error) {
 		stream: stream{memory: m, peer: s.peer, region: theRegion, ring: uint64(ring)},
 	}
 	c.running.Go(func() {
-		_ = e.Serve(s.peer, s.in) // its end is the end of the peer
+		_ = e.Serve(s.peer, s.in) // returns when the peer has died or has closed the connection
 		c.dead()
 	})
 	go func() {
 		c.run()
-		_ = s.close() // the endpoint has used them
+		_ = s.close() // the endpoint does not need the set-up connections any more
 	}()
 	return c, nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric"
 )
 
-// The layout of a region: three words of the peer, and the ring.
+// The layout of a region: three words that the peer writes, and the ring.
 const (
 	headAt   = 0
 	creditAt = 8
@@ -15,26 +15,26 @@ const (
 	ringAt   = 64
 )
 
-// stream is both directions of a connection, as a state machine. It reads its own region, and gives
-// operations on the peer's.
+// stream is a state machine for both directions of a connection. It reads the region of this side, and
+// produces operations on the region of the peer.
 type stream struct {
-	memory fabric.Memory // written by the peer
+	memory fabric.Memory // the region of this side, which the peer writes
 	peer   fabric.NodeID
-	region fabric.RegionID // of the peer
-	ring   uint64          // bytes, on both sides
-	ops    []fabric.Op     // to post, in order
-	// Out:
+	region fabric.RegionID // the region of the peer
+	ring   uint64          // the size of the ring in bytes, on both sides
+	ops    []fabric.Op     // the operations to post, in order
+	// The direction to the peer:
 	sent   uint64 // bytes written
 	credit uint64 // bytes that the peer has consumed; at most sent
 	ended  bool
-	// In:
+	// The direction from the peer:
 	head     uint64 // bytes that have arrived
 	taken    uint64 // bytes that were read; at most head
-	reported uint64 // bytes that the peer knows as read; at most taken
+	reported uint64 // bytes that were reported to the peer as read; at most taken
 	finished bool   // the peer's stream ends at head
 }
 
-// look takes the words of the peer.
+// look reads and validates the words of the peer.
 func (s *stream) look() error {
 	var b [ringAt]byte
 	s.memory.Load(0, b[:])
@@ -53,10 +53,11 @@ func (s *stream) look() error {
 	return nil
 }
 
-// room is how many bytes write takes.
+// room returns the number of bytes for which write has room.
 func (s *stream) room() int { return int(s.ring - (s.sent - s.credit)) }
 
-// write takes bytes as far as there is room. It keeps no part of p.
+// write produces the operations for the bytes of p for which there is room, and returns their number. It
+// copies the bytes.
 func (s *stream) write(p []byte) int {
 	n := min(len(p), s.room())
 	if n == 0 {
@@ -74,7 +75,7 @@ func (s *stream) write(p []byte) int {
 	return n
 }
 
-// end ends the own stream.
+// end ends the stream to the peer.
 func (s *stream) end() {
 	if !s.ended {
 		s.ended = true
@@ -82,7 +83,7 @@ func (s *stream) end() {
 	}
 }
 
-// read returns bytes that have arrived.
+// read copies bytes that have arrived to p, and returns their number.
 func (s *stream) read(p []byte) int {
 	n := int(min(uint64(len(p)), s.head-s.taken))
 	for p = p[:n]; len(p) > 0; {
@@ -99,7 +100,7 @@ func (s *stream) read(p []byte) int {
 	return n
 }
 
-// readable is how many bytes read gives.
+// readable returns the number of bytes that read can return.
 func (s *stream) readable() int { return int(s.head - s.taken) }
 
 func (s *stream) word(at int, v uint64) { s.post(at, binary.LittleEndian.AppendUint64(nil, v), true) }

@@ -74,7 +74,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestBrokenPeer: words of the peer that cannot be are errors.
+// Impossible words of the peer are errors.
 func TestBrokenPeer(t *testing.T) {
 	for name, words := range map[string]map[int]uint64{
 		"more than the ring":       {headAt: 65},

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// bell wakes the other end. Each end has a side of its own.
+// bell wakes the other end of a connection. Each end has its own bell.
 type bell interface {
-	// ring wakes the other end if it waits, and does not wait itself.
+	// ring wakes the other end if the other end waits. ring does not block.
 	ring()
 	// wait returns when ready is true. It calls ready now and after each ring. Errors: io.EOF after the end
 	// of the other side, os.ErrDeadlineExceeded, net.ErrClosed.
@@ -21,7 +21,7 @@ type bell interface {
 
 // localBell is a bell within a process.
 type localBell struct {
-	own, far    chan struct{} // one ring
+	own, far    chan struct{} // capacity 1: one ring
 	end, farEnd chan struct{} // closed by Close
 	once        sync.Once
 

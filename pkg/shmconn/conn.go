@@ -16,8 +16,8 @@ import (
 const (
 	// ringSize is the length in bytes of the ring of one direction: a power of two.
 	ringSize = 256 << 10
-	// enough is the room for which a writer waits, and from which on a reader wakes the writer. With less,
-	// both would take turns for each few bytes.
+	// enough is the room for which a writer waits: a reader wakes the writer once there is so much room. With
+	// a smaller value, each wake-up would move few bytes.
 	enough = ringSize / 2
 )
 
@@ -47,14 +47,15 @@ func flowOf(m ring.Memory, direction int) (f flow, data []byte, head, tail *atom
 	return f, m[from : from+ringSize], m.Word(at + headWord), m.Word(at + tailWord)
 }
 
-// Conn is a connection. All methods may be called from any goroutine. Reads take turns, and so do writes.
+// Conn is a connection. Its methods may be called concurrently. Concurrent calls of Read are executed one
+// after another; the same holds for Write.
 type Conn struct {
 	local, remote net.Addr
 
 	reading, writing sync.Mutex // held during a whole Read or Write; taken before mu
 
-	bytes bell // rings when bytes were published
-	room  bell // rings when bytes were released, and notices the end of the peer
+	bytes bell // for published bytes
+	room  bell // for released bytes; its wait also reports the end of the peer
 
 	in     ring.Consumer
 	inFlow flow
@@ -62,7 +63,7 @@ type Conn struct {
 	out       ring.Producer
 	outFlow   flow
 	wanting   atomic.Bool   // the writer waits for roomy
-	roomy     chan struct{} // there is room, or the writer must look again
+	roomy     chan struct{} // wakes the writer: there may be room
 	peerEnded atomic.Bool   // the peer has ended the connection
 	done      chan struct{} // closed by Close
 
@@ -117,7 +118,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	for {
-		gone := c.peerEnded.Load() // all that the peer has published is visible after this
+		gone := c.peerEnded.Load() // all bytes that the peer has published are visible after this load
 		switch n, err := c.in.Available(); {
 		case err != nil:
 			return 0, err
@@ -132,7 +133,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	}
 }
 
-// take copies bytes of the ring, which has there, and wakes a writer that waits for room.
+// take reads bytes from the ring, which has there bytes, and wakes a writer that waits for room.
 func (c *Conn) take(b []byte, there int) int {
 	c.in.Take(b)
 	c.in.Release()
@@ -252,7 +253,7 @@ func (c *Conn) hasRoom() bool {
 	return n >= enough || err != nil
 }
 
-// wakeWriter lets a waiting writer look again.
+// wakeWriter wakes a writer that waits for room.
 func (c *Conn) wakeWriter() {
 	select {
 	case c.roomy <- struct{}{}:
@@ -260,7 +261,8 @@ func (c *Conn) wakeWriter() {
 	}
 }
 
-// watch wakes the writer when there is room, and notices the end of the peer. It ends with the connection.
+// watch wakes the writer when there is room, and records the end of the peer. It returns when the connection
+// ends.
 func (c *Conn) watch() {
 	defer c.leave()
 	for {
@@ -273,7 +275,7 @@ func (c *Conn) watch() {
 	}
 }
 
-// released reports whether the peer has rung for room.
+// released reports whether the peer has released the room for which this side waits.
 func (c *Conn) released() bool { return c.outFlow.wants.Load() == 0 }
 
 // hangUp records that the peer has ended the connection. Bytes that it has published before can be read.
@@ -293,8 +295,8 @@ func (c *Conn) Close() error {
 	}
 	c.closed = true
 	close(c.done)
-	c.users++ // until leave: the sockets may wait for a goroutine that reads bells, so nothing is locked
-	c.mu.Unlock()
+	c.users++
+	c.mu.Unlock() // closing a socket may wait for the goroutine that reads the socket
 	err := errors.Join(c.bytes.Close(), c.room.Close())
 	c.leave()
 	return err

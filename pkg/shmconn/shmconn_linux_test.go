@@ -137,7 +137,7 @@ func TestNoBellIsMissed(t *testing.T) {
 	})
 }
 
-// The bytes written before the end can be read, and then comes the end.
+// Read returns the bytes that were written before the end of the connection, and then an error.
 func TestTheEnd(t *testing.T) {
 	both(t, func(t *testing.T, a, b *Conn) {
 		_, err := a.Write([]byte("last words"))

@@ -14,16 +14,16 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric/ring"
 )
 
-// seldom is the number of looks of a waiting side between two reads of its bell. A socket holds more than 200
-// bytes that were sent one by one, and there is at most one bell for each look.
+// seldom is the number of wake-ups of a waiting side between two reads of its bells. A socket has room for
+// more than 200 bytes that were sent one by one, and there is at most one bell for each wake-up.
 const seldom = 32
 
 // socketBell is one end of a pair of Unix sockets.
 type socketBell struct {
 	*net.UnixConn
 	raw   syscall.RawConn
-	every int // looks between two reads
-	looks int // of wait, which one goroutine calls
+	every int // wake-ups between two reads
+	looks int // wake-ups since the last read; used only by wait, which one goroutine calls
 }
 
 func newSocketBell(conn *net.UnixConn, every int) (*socketBell, error) {
@@ -59,11 +59,11 @@ func (s *socketBell) wait(ready func() bool) error {
 	return err
 }
 
-// mostBells is the maximal number of bells that wait at a socket: an honest peer rings once for each look.
+// mostBells is the maximum number of bells that drain reads: a correct peer sends one for each wake-up.
 const mostBells = 4 << 10
 
 // drain reads the bells that have arrived. It reports whether the connection has ended: the peer has closed
-// its socket, or it rings without end.
+// its socket, or it floods this side with bells.
 func drain(fd int) (ended bool) {
 	var bells [256]byte
 	for read := 0; ; {
@@ -81,12 +81,12 @@ func drain(fd int) (ended bool) {
 	}
 }
 
-// magic begins the only message of the socket before the bells. Another version of the memory's layout would
-// have another one.
+// magic begins the only message of the socket before the bells. Another layout of the memory needs another
+// magic.
 const magic = "globalfs shmconn 1\n"
 
-// Offer makes a connection over a Unix socket. The peer calls Accept. The peer was authenticated before.
-// After an error the caller closes the socket.
+// Offer creates a connection over a Unix socket. The peer must call Accept. The caller authenticates the peer
+// before. After an error the caller closes the socket.
 func Offer(conn *net.UnixConn, deadline time.Time) (*Conn, error) {
 	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func Offer(conn *net.UnixConn, deadline time.Time) (*Conn, error) {
 		return nil, err
 	}
 	_, _, err = conn.WriteMsgUnix([]byte(magic), unix.UnixRights(int(file.Fd()), int(far.Fd())), nil)
-	_ = far.Close() // the peer has it
+	_ = far.Close() // the peer has its own descriptor
 	if err != nil {
 		m.Unmap()
 		return nil, errors.Join(fmt.Errorf("shmconn: offer: %w", err), near.Close())
@@ -119,7 +119,7 @@ func Accept(conn *net.UnixConn, deadline time.Time) (*Conn, error) {
 	files, err := receive(conn)
 	defer func() {
 		for _, f := range files {
-			_ = f.Close() // the mapping and the connection have their own
+			_ = f.Close() // the mapping and the connection have their own descriptors
 		}
 	}()
 	if err != nil {
@@ -202,7 +202,7 @@ func receive(conn *net.UnixConn) (files []*os.File, err error) {
 // nobody is the user that the kernel shows for a user without a number in this user namespace.
 const nobody = 65534
 
-// User returns the user of the process that has connected, or listened for, a Unix socket.
+// User returns the user of the peer of a Unix socket: of the process that has called connect or listen.
 func User(conn *net.UnixConn) (uint32, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

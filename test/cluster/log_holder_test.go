@@ -51,7 +51,7 @@ func TestKilledMount(t *testing.T) {
 	require.Empty(t, serve.Logs(t.Context(), dir))
 }
 
-// killedWorker changes files, and knows what must be there.
+// killedWorker changes files, and knows the expected state of the directory.
 type killedWorker struct {
 	dir   string
 	files map[string]string // content by name
@@ -97,7 +97,8 @@ func (w *killedWorker) step() error {
 	return nil
 }
 
-// check compares what is there, but for the operation that was not answered.
+// check compares the directory with the expected state. The last operation, which was not answered, may be
+// executed or not.
 func (w *killedWorker) check(t *testing.T, dir string) {
 	t.Helper()
 	all, err := os.ReadDir(dir)

@@ -129,8 +129,8 @@ const (
 	replaced = "a damaged replica is replaced"
 )
 
-// rot inverts a bit of a file of a server that is down. The server starts and says some texts. The majority
-// needs it afterwards: another server is paused.
+// rot inverts a bit in a file of a stopped server, and starts the server, which must log the texts. Then it
+// pauses another server, so that the majority needs this one.
 func (v *victim) rot(t *testing.T, name, other, pattern string, part float64, says []string) {
 	server := v.Servers[name]
 	v.write(t, 20)

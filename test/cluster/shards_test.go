@@ -122,7 +122,7 @@ func TestAddPartition(t *testing.T) {
 	_, err = c.Admin(t.Context(), "admin", "add-partition", "mars")
 	require.ErrorContains(t, err, `no region "mars"`)
 
-	// Whatever the addition has reached when a server dies: it goes on when the server is back, and etcd.
+	// The addition continues after restarts of a server and of etcd, whatever step it had reached before.
 	out, err := c.Admin(t.Context(), "admin", "add-partition", "west")
 	require.NoError(t, err, out)
 	require.Contains(t, out, "partition 2 (/west#2) is being added on west")

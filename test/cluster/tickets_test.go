@@ -44,9 +44,9 @@ func inode(t *testing.T, path string) posix.Ino {
 	return posix.Ino(info.Sys().(*syscall.Stat_t).Ino)
 }
 
-// TestGuessedInodeNumbers: a machine with a narrow certificate cannot use the number of an inode that it was
-// not told: not in a private directory, and no number in a row. Its mount goes on over changes of the keys,
-// restarts of all servers, and a take-over.
+// TestGuessedInodeNumbers: a machine with a narrow certificate cannot use the number of an inode that no
+// answer has contained: neither of an inode in a private directory, nor one of a range of guessed numbers.
+// Its mount still works after changes of the keys, restarts of all servers, and a take-over.
 func TestGuessedInodeNumbers(t *testing.T) {
 	t.Parallel()
 	c := startWith(t, Config{Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2})

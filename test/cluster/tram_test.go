@@ -97,8 +97,8 @@ func (w *tramWork) compare(t *testing.T, dir string) {
 	require.Len(t, slices.Compact(names), len(w.made), "a name is listed twice")
 }
 
-// tramCluster is three servers of one region with certificates, the partitions of which are TRAM's, and a
-// mount with files that are being made.
+// tramCluster returns three servers of one region with certificates, the partitions of which are TRAM's, and
+// a mount with files that are being made.
 func tramCluster(t *testing.T, durability string) (*Cluster, *tramWork) {
 	c := startWith(t, Config{
 		Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2, LocalOrder: "tram", Durability: durability,

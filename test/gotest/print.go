@@ -159,8 +159,8 @@ func (p *printer) repeatable() bool { return len(p.failed) > 0 && !p.race && !p.
 // verdictOfTests is the line that a package prints after all of its tests.
 var verdictOfTests = regexp.MustCompile(`(?m)^FAIL$`)
 
-// repeatArgs are the arguments of go test for another run: of the tests that failed, or of whole packages if
-// the failed tests are not known or args select tests.
+// repeatArgs returns the arguments of go test for another run: of the tests that failed, or of whole packages
+// if the failed tests are not known or args select tests.
 func (p *printer) repeatArgs(args []string) []string {
 	repeat := onlyPackages(args, p.failed)
 	if p.cut || slices.Contains(args, "-run") {
@@ -169,7 +169,7 @@ func (p *printer) repeatArgs(args []string) []string {
 	return append([]string{"-run", "^(" + strings.Join(p.broken, "|") + ")$"}, repeat...)
 }
 
-// ownOutput is the output of go test without -v for a package: without the line PASS of one that passed.
+// ownOutput returns the output of go test without -v for a package: without the line PASS of one that passed.
 func ownOutput(text string, failed bool) string {
 	if failed {
 		return text

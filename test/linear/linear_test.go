@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// history is a sequence of operations. Each ends before the next one begins, unless together is set.
+// history returns a sequence of operations. Each ends before the next one begins, unless together is set.
 func history(together bool, ops ...Op) []Op {
 	for i := range ops {
 		ops[i].Call, ops[i].Return = time.Duration(10*i), time.Duration(10*i+5)

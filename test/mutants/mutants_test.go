@@ -66,15 +66,15 @@ func mutants(t *testing.T) (all []mutant) {
 	return all
 }
 
-// root is the directory of the module.
+// root returns the directory of the module.
 func root(t *testing.T) string {
 	dir, err := filepath.Abs("../..")
 	require.NoError(t, err)
 	return dir
 }
 
-// overlay patches copies of the files, and returns the name of a file that tells the go command to take
-// these.
+// overlay patches copies of the files. It returns the name of a file for 'go build -overlay' that replaces
+// the originals by the copies.
 func (m *mutant) overlay(t *testing.T) string {
 	dir := t.TempDir()
 	return writeOverlay(t, dir, m.apply(t, dir))
@@ -125,8 +125,8 @@ func (m *mutant) run(t *testing.T, flags ...string) (output string, err error) {
 	return goCommand(t, args...)
 }
 
-// isFound reports whether the output of a test that has failed says that the test has found the mutant, and
-// not that the test could not be built. what names the seed, if the test has seeds.
+// isFound reports whether a failed test has found the mutant: its output must show a failure of the test and
+// not of the build. what contains the seed, if the test has seeds.
 func (m *mutant) isFound(output string) (what string, found bool) {
 	if m.seeds == 0 {
 		return "", strings.Contains(output, "--- FAIL: "+m.test)

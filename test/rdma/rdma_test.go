@@ -87,16 +87,17 @@ func run(t *testing.T, dir string, args ...string) {
 	find(t).run(t, dir, test{binary: build(t, dir, "-tags", "verbs"), args: args})
 }
 
-// TestVerbs: the conformance suite of fabrics on RDMA devices.
+// TestVerbs runs the conformance suite of fabrics on RDMA devices.
 func TestVerbs(t *testing.T) { run(t, "../../pkg/fabric/verbs") }
 
-// TestConnections: the conformance suite of connections, half-close, death of the peer and TLS.
+// TestConnections runs the conformance suite of connections, and tests half-close, the death of the peer and
+// TLS.
 func TestConnections(t *testing.T) { run(t, "../../pkg/rdmaconn") }
 
-// TestInterop: the interoperability tests of gRPC over RDMA.
+// TestInterop runs the interoperability tests of gRPC over RDMA.
 func TestInterop(t *testing.T) { run(t, "interop") }
 
-// TestInteropWithoutRDMA: the same over the same connections on provider soft.
+// TestInteropWithoutRDMA runs the same tests over the same connections on provider soft.
 func TestInteropWithoutRDMA(t *testing.T) {
 	test := exec.Command("go", "test", "-count=1", ".")
 	test.Dir = "interop"

@@ -15,7 +15,7 @@ import (
 // step is the time that each link takes in these runs. Everything else takes no time.
 const step = time.Second
 
-// even is a network in which each link takes one step.
+// even returns a network in which each link takes one step.
 func even(seed uint64, sizes []int) sim.Config {
 	rng := rand.New(rand.NewPCG(seed, 22))
 	cfg := sim.Default()
@@ -91,10 +91,10 @@ func reached(by func(seed uint64) bool) bool {
 	return false
 }
 
-// Leaders is a run as the first members of the groups saw it.
+// Leaders returns a run as the first members of the groups saw it.
 func Leaders(h *check.History) *check.History { return saw(h, true) }
 
-// Followers is a run as the other members saw it.
+// Followers returns a run as the other members saw it.
 func Followers(h *check.History) *check.History { return saw(h, false) }
 
 func saw(h *check.History, leaders bool) *check.History {

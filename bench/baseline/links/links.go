@@ -18,7 +18,7 @@ type Link struct {
 	up    bool   // it has started: until then packets gather
 }
 
-// Start notes that the link has started.
+// Start records that the link has started.
 func (l *Link) Start() { l.up = true }
 
 // Receive takes in a frame of the process up to the first packet that is malformed, or the start of the link.

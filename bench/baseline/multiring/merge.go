@@ -12,20 +12,20 @@ const (
 // merge is the round robin over the rings, so many slots each.
 type merge uint64
 
-// final is the place of a slot of a ring in the merge, counted from 1.
+// final returns the place of a slot of a ring in the merge, counted from 1.
 func (m merge) final(rank uint8, slot uint64) multicast.Timestamp {
 	every := uint64(m)
 	return multicast.Timestamp(slot/every*every*ranks + uint64(rank)*every + slot%every + 1)
 }
 
-// after is the first slot of a ring with a place above a timestamp.
+// after returns the first slot of a ring with a place above a timestamp.
 func (m merge) after(rank uint8, ts multicast.Timestamp) uint64 {
 	every, before := uint64(m), uint64(rank)*uint64(m)
 	round, place := uint64(ts)/(every*ranks), uint64(ts)%(every*ranks)
 	return round*every + min(max(place, before)-before, every)
 }
 
-// beside is the number of slots that a group's ring needs, so that nothing in the first slots of
+// beside returns the number of slots that a group's ring needs, so that nothing in the first slots of
 // the global ring waits for it.
 func (m merge) beside(slots uint64) uint64 {
 	every := uint64(m)

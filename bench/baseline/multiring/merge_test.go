@@ -24,8 +24,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestBeside: with so many slots of a group's ring nothing in the first slots of the global ring waits, and
-// with fewer something does.
+// beside returns the least number of slots of a group's ring such that no message in the first slots of the
+// global ring waits for the group's ring.
 func TestBeside(t *testing.T) {
 	for every := range uint64(5) {
 		m := merge(every + 1)

@@ -185,7 +185,7 @@ func FuzzCodec(f *testing.F) {
 	baselinetest.FuzzCodec(f, (*packet).read, frame)
 }
 
-// FuzzStep: whatever comes from any process stops neither a coordinator nor another one.
+// No message from any process stops a coordinator or another process.
 func FuzzStep(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -60,7 +60,7 @@ func groupsOfThree(count int) (all []multicast.Group) {
 	return all
 }
 
-// TestNotGenuine: the simulator sees that others take part.
+// The simulator finds that processes other than the destinations take part.
 func TestNotGenuine(t *testing.T) {
 	cfg := sim.Default()
 	cfg.Groups = groupsOfThree(3)
@@ -69,9 +69,9 @@ func TestNotGenuine(t *testing.T) {
 	require.NotEmpty(t, check.Genuineness(baselinetest.Run(t, protocol, cfg, w)))
 }
 
-// TestLatency: what stays in a group of three takes the step to the coordinator and a round of the ring, and
-// does not wait for the global one. What goes through that takes the step, a round and a bit more of it, and
-// one of the group's.
+// A message to one group of three takes the step to the coordinator and a round of the group's ring, and does
+// not wait for the global ring. A message to several groups takes the step, a round and a part of another
+// round of the global ring, and a round of the group's ring.
 func TestLatency(t *testing.T) {
 	cfg := sim.Default()
 	cfg.Groups = groupsOfThree(2)
@@ -88,7 +88,7 @@ func TestLatency(t *testing.T) {
 	require.NotEmpty(t, slow(2, 1+6))
 }
 
-// only is the run with the messages to so many groups.
+// only returns the run with the messages to so many groups.
 func only(h *check.History, dest int) *check.History {
 	some := *h
 	some.Multicasts, some.Deliveries = nil, nil

@@ -119,7 +119,7 @@ func (c *Member) owedTo(q *peer) packet {
 	}
 }
 
-// oldest is the message that was delivered first of those that may not be delivered everywhere, or nil.
+// oldest returns the message that was delivered first of those that may not be delivered everywhere, or nil.
 func (c *Member) oldest() *Message {
 	if first := c.unforgot.First(); first != nil {
 		return *first

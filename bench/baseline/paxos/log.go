@@ -111,5 +111,5 @@ func (l *Log) Next() []byte {
 	return l.learned
 }
 
-// Waiting is the number of instances that are accepted here and not learned.
+// Waiting returns the number of instances that are accepted here and not learned.
 func (l *Log) Waiting() int { return len(l.waiting) - l.head }

@@ -24,7 +24,7 @@ func (m *Message) Started() bool { return m.route != nil }
 // Assigned reports whether the own group has decided a local timestamp.
 func (m *Message) Assigned() bool { return m.bound != 0 }
 
-// Bound is the local timestamp, and the final one once that is known; 0: none.
+// Bound returns the local timestamp, and the final one once that is known; 0: none.
 func (m *Message) Bound() multicast.Timestamp { return m.bound }
 
 // IsFinal reports whether the final timestamp is known.

@@ -166,7 +166,7 @@ func (c *Member) deliver() {
 // Leads reports whether this process leads its group.
 func (c *Member) Leads() bool { return c.leads }
 
-// Group is the own group.
+// Group returns the own group.
 func (c *Member) Group() *Group { return c.own }
 
 // Propose, at a leader, proposes a command; ts is After for Assign.

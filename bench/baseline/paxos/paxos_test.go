@@ -21,8 +21,8 @@ func learned(l *Log) (all []string) {
 	return all
 }
 
-// TestLogOfFive: the leader and two others are enough, instances are pipelined, and what is proposed together
-// is one.
+// The leader and two other processes are enough, instances are pipelined, and messages that are proposed
+// together are one instance.
 func TestLogOfFive(t *testing.T) {
 	leader, follower, late := NewLog(0, 5), NewLog(1, 5), NewLog(2, 5)
 	instance, _ := leader.Seal()
@@ -56,7 +56,7 @@ func TestLogOfFive(t *testing.T) {
 	require.Equal(t, []string{"c"}, learned(late))
 }
 
-// TestLogOfThree: ACCEPT counts for its leader, so a follower learns at once.
+// An ACCEPT counts as the vote of its leader, so a follower learns the decision at once.
 func TestLogOfThree(t *testing.T) {
 	follower := NewLog(2, 3)
 	require.True(t, follower.Accept(1, []byte("a")))

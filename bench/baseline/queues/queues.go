@@ -14,7 +14,7 @@ func (f *FIFO[T]) Push() *T {
 	return &f.all[len(f.all)-1]
 }
 
-// First is the oldest one, or nil.
+// First returns the oldest one, or nil.
 func (f *FIFO[T]) First() *T {
 	if f.head == len(f.all) {
 		return nil

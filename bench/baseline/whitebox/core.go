@@ -183,8 +183,8 @@ func (c *Core) flush() {
 	}
 }
 
-// safeTimestamp is the highest timestamp that nothing will be delivered with any more. A follower knows it
-// from its own deliveries, since another message may have the same timestamp.
+// safeTimestamp returns the highest timestamp that nothing will be delivered with any more. A follower knows
+// it from its own deliveries, since another message may have the same timestamp.
 func (c *Core) safeTimestamp() multicast.Timestamp {
 	if !c.leads {
 		return c.safe

@@ -108,7 +108,7 @@ func delivered(k kind, p multicast.Position) *packet {
 	return &packet{kind: k, id: p.ID, ts: p.Final}
 }
 
-// oldest is the message that was delivered first of those that may not be delivered everywhere, or nil.
+// oldest returns the message that was delivered first of those that may not be delivered everywhere, or nil.
 func (c *Core) oldest() *message {
 	if first := c.unforgot.First(); first != nil {
 		return *first

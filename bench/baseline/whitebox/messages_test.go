@@ -59,7 +59,7 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 	}
 }
 
-// TestASecondVoteCountsOnce: what comes twice is dropped, and changes nothing.
+// A second vote or a repeated acknowledgement changes nothing.
 func TestASecondVoteCountsOnce(t *testing.T) {
 	c := newCore(t, 1)
 	id := multicast.MessageID{Sender: 4, Seq: 1}
@@ -140,7 +140,7 @@ func FuzzCodec(f *testing.F) {
 	baselinetest.FuzzCodec(f, (*packet).read, frame)
 }
 
-// FuzzStep: whatever comes from any process breaks no invariant of a leader or a follower.
+// No message from any process breaks an invariant of a leader or a follower.
 func FuzzStep(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {

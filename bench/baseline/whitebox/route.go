@@ -14,7 +14,7 @@ type route struct {
 	own     int // the index of the own group, or -1
 }
 
-// index is the place of g among the groups of r, or -1.
+// index returns the place of g among the groups of r, or -1.
 func (r *route) index(g *group) int { return slices.Index(r.groups, g) }
 
 // resolve makes a route, nil if a group is not known.

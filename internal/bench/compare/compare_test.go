@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// small is a configuration that takes little time.
+// small returns a configuration that takes little time.
 func small(t *testing.T, names ...string) Config {
 	cfg := Config{Clients: []int{1, 3}, Rounds: 2, Files: 12, Size: 3 * piece, Limit: time.Minute, Progress: func(string) {}, Settle: func() {}}
 	for _, name := range names {
@@ -116,7 +116,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A measure that needs the work of another one makes it by itself.
+// A measure that needs the files of another measure creates them itself if the other one did not run.
 func TestMeasuresAlone(t *testing.T) {
 	for _, name := range []string{"stat", "readdir", "rename", "unlink", "read-1m", "random-write-4k", "random-read-4k", "rm-rf"} {
 		cfg := small(t, "one")

@@ -23,7 +23,7 @@ func newOffsets(client int) *offsets { return &offsets{rand.New(rand.NewPCG(1, u
 
 func (o *offsets) next(size int64) int64 { return o.lots.Int64N(size/random) * random }
 
-// largeSize is the size of one client's large file.
+// largeSize returns the size of one client's large file.
 func (s *site) largeSize() int64 {
 	return max(1, s.cfg.Size/piece/int64(len(s.workers))) * piece
 }

@@ -129,18 +129,18 @@ func below(dir string, relative []string) (all []string) {
 
 // run runs a program to its end, or kills it and its children when the context ends.
 func (s *site) run(dir, program string, args ...string) error {
-	var said bytes.Buffer
+	var output bytes.Buffer
 	cmd := s.command(program, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &said, &said
-	return s.ended(cmd.Run(), cmd, &said)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &output, &output
+	return s.ended(cmd.Run(), cmd, &output)
 }
 
-// output is run for a program's standard output.
+// output is like run, and returns the program's standard output.
 func (s *site) output(program string, args ...string) (string, error) {
-	var out, said bytes.Buffer
+	var out, output bytes.Buffer
 	cmd := s.command(program, args...)
-	cmd.Stdout, cmd.Stderr = &out, &said
-	err := s.ended(cmd.Run(), cmd, &said)
+	cmd.Stdout, cmd.Stderr = &out, &output
+	err := s.ended(cmd.Run(), cmd, &output)
 	return out.String(), err
 }
 
@@ -153,7 +153,7 @@ func (s *site) command(program string, args ...string) *exec.Cmd {
 }
 
 // ended adds to the error of a program the end of its output.
-func (s *site) ended(err error, cmd *exec.Cmd, said *bytes.Buffer) error {
+func (s *site) ended(err error, cmd *exec.Cmd, output *bytes.Buffer) error {
 	switch {
 	case err == nil:
 		return nil
@@ -162,6 +162,6 @@ func (s *site) ended(err error, cmd *exec.Cmd, said *bytes.Buffer) error {
 	case errors.Is(err, exec.ErrNotFound):
 		return fmt.Errorf("%w: install it", err)
 	}
-	text := said.Bytes()
+	text := output.Bytes()
 	return fmt.Errorf("%s: %w; the end of its output:\n%s", strings.Join(cmd.Args, " "), err, text[max(0, len(text)-2000):])
 }

@@ -39,7 +39,7 @@ type PerOperation struct {
 	Commands *float64 `json:"commands,omitempty"` // calls that order a command
 }
 
-// TotalCPU is the CPU time of one operation over all processes, in microseconds.
+// TotalCPU returns the CPU time of one operation over all processes, in microseconds.
 func (r *Row) TotalCPU() (us float64) {
 	for _, c := range r.CPU {
 		us += c.Microseconds

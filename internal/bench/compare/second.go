@@ -24,7 +24,7 @@ const (
 
 func seenCount(s *site, _ *worker) int { return max(1, min(s.cfg.Files, seenSteps)/len(s.workers)) }
 
-// errNotSeen says that the second mount is none of the same directory, or hangs.
+// errNotSeen means that the second mount does not show the same directory, or hangs.
 var errNotSeen = errors.New("the second mount does not show the change: give another mount of the same directory")
 
 // second returns the name of a file of the working directory in the second mount.
@@ -84,7 +84,7 @@ func seenUnlink(s *site, w *worker, n int) error {
 	return s.changeExisting(w, w.names[len(w.names)-1], func() error { return unlink(s, w, n) })
 }
 
-// changeExisting is change of a name that goes away, which the second mount must have seen before.
+// changeExisting is like change, for a name that goes away, which the second mount must have seen before.
 func (s *site) changeExisting(w *worker, name string, change func() error) error {
 	there, err := s.place.second(name)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/pause"
 )
 
-// site is the place of work in one directory, of one round with one number of clients.
+// site is the working directory of one measurement: one round in one directory, with a number of clients.
 type site struct {
 	ctx      context.Context
 	cfg      *Config
@@ -90,7 +90,8 @@ func removeAll(dir string) error {
 	return err
 }
 
-// barrier returns when the file system says that the work is done: after fsync of the directories and syncfs.
+// barrier returns when the file system has confirmed that the work is done: after fsync of the directories
+// and syncfs.
 func (s *site) barrier(m *measure) error {
 	var directories []string
 	for _, w := range s.workers {

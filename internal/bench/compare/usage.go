@@ -28,7 +28,7 @@ func (d *Directory) usage(ctx context.Context) (u usage, err error) {
 	return u, err
 }
 
-// processTime is the CPU time that a running process has used, its own and the kernel's for it.
+// processTime returns the CPU time that a running process has used, its own and the kernel's for it.
 func processTime(pid int) (time.Duration, error) {
 	const cpuClock = 2 // CPUCLOCK_SCHED of clock_getcpuclockid(3)
 	var t unix.Timespec

@@ -44,7 +44,7 @@ func measured(b *testing.B, size int, do func()) {
 	b.ReportMetric(float64(writtenAfter-written)/float64(b.N)/float64(size), "written/byte")
 }
 
-// summed is a block that shares data: data that reaches a disk was copied and summed before.
+// summed returns a block that shares data: data that reaches a disk was copied and summed before.
 func summed(id block.ID, data []byte) block.Block {
 	return block.Block{ID: id, Sum: block.Sum(id, data), Data: data}
 }

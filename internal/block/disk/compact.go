@@ -154,7 +154,7 @@ func (s *Store) compactSegment(ctx context.Context, segment uint32) error {
 	if bad > 0 {
 		s.badRecords.Add(bad)
 		s.stuck[segment] = badRecords{live: bad}
-		s.config.Log.Error("compaction met bad blocks: their segment stays until repair has put them again", "dir", s.config.Dir,
+		s.config.Log.Error("compaction found bad blocks: their segment stays until repair has put them again", "dir", s.config.Dir,
 			"segment", segfile.Name(segment), "blocks", bad)
 		return nil
 	}

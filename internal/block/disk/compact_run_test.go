@@ -14,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// TestCompactionEnds with its context, and with its store.
+// A compaction ends with its context, and with its store.
 func TestCompactionEnds(t *testing.T) {
 	blocktest.CheckLeaks(t)
 	config := small(t.TempDir())
@@ -88,8 +88,8 @@ func TestCompactionRate(t *testing.T) {
 	})
 }
 
-// TestRunIsWoken by the delete, and by the put in place of a bad block, that makes a segment due. Run does
-// nothing in between.
+// Run compacts a segment after the delete, or the put in place of a bad block, that makes the segment due.
+// Run does nothing in between.
 func TestRunIsWoken(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		config := small(t.TempDir())

@@ -67,7 +67,7 @@ func withDir(config disk.Config, dir string) disk.Config {
 	return config
 }
 
-// TestCompactionGivesSpaceBack and keeps live blocks.
+// A compaction gives space back, and keeps live blocks.
 func TestCompactionGivesSpaceBack(t *testing.T) {
 	config := small(t.TempDir())
 	s := open(t, config)
@@ -150,8 +150,8 @@ func TestChangesDuringAMove(t *testing.T) {
 	require.NoError(t, s.Audit())
 }
 
-// TestAReaderFollows a block with a segment that is removed before the read, and a block with a replaced bad
-// copy.
+// A reader finds a block although its segment is removed before the read, and a block whose bad copy is
+// replaced before the read.
 func TestAReaderFollows(t *testing.T) {
 	config := small(t.TempDir())
 	s := open(t, config)
@@ -231,7 +231,8 @@ func TestBadBlocksAreNotLostByCompaction(t *testing.T) {
 	}
 }
 
-// TestCompactionFindsRecordsBehindBadHeaders: the index has their places.
+// Compaction finds a record with a damaged header, and the records behind it, because the index has their
+// places.
 func TestCompactionFindsRecordsBehindBadHeaders(t *testing.T) {
 	config := small(t.TempDir())
 	s := open(t, config)

@@ -86,7 +86,7 @@ func requireHas(t testing.TB, s block.Store, i, size int, present bool) {
 	require.ErrorIs(t, err, block.ErrNotFound)
 }
 
-// offsets are offsets of the last record: all around its ends, some between.
+// offsets returns offsets of the last record: all around its ends, some between.
 func offsets() []int64 {
 	var chosen []int64
 	for at := int64(lastAt); at < endAt; at++ {
@@ -179,7 +179,7 @@ func TestSegmentLost(t *testing.T) {
 	require.Len(t, all(t, s), 1)
 }
 
-// TestSegmentLostWhileOpen is a bad copy.
+// A segment that is removed while the store is open counts as a bad copy of its blocks.
 func TestSegmentLostWhileOpen(t *testing.T) {
 	dir := newImage(t).dir
 	s := open(t, noSync(dir))
@@ -215,7 +215,7 @@ func flip(t testing.TB, path string, at int64) {
 	require.NoError(t, errors.Join(err, f.Close()))
 }
 
-// TestFlippedBits are found (B1), and a put replaces the bad copy (B2), also if the store dies before the
+// A get finds flipped bits (B1), and a put replaces the bad copy (B2), also if the store dies before the
 // change of the index.
 func TestFlippedBits(t *testing.T) {
 	dir := newImage(t).dir
@@ -248,7 +248,7 @@ func TestFlippedBits(t *testing.T) {
 	blocktest.RequireBlock(t, open(t, noSync(dir)), id, data)
 }
 
-// TestFlippedBitsBehindTheFrontier never return wrong bytes, only no block.
+// A block with flipped bits behind the frontier is absent after the store opens: no get returns wrong bytes.
 func TestFlippedBitsBehindTheFrontier(t *testing.T) {
 	lagging := newImage(t).lagging
 	for _, at := range offsets() {

@@ -55,7 +55,7 @@ func damageImage(t testing.TB) string {
 	return dir
 }
 
-// places are offsets spread over a file.
+// places returns offsets spread over a file.
 func places(t testing.TB, path string, n int) (at []int64) {
 	info, err := os.Stat(path)
 	require.NoError(t, err)
@@ -135,7 +135,7 @@ func TestDamage(t *testing.T) {
 	require.Positive(t, rebuilds)
 }
 
-// TestBadHeaderAndLostIndex: a header that is bad hides its own record only.
+// If the index is lost, a damaged header hides only its own record.
 func TestBadHeaderAndLostIndex(t *testing.T) {
 	made := damageImage(t)
 	for _, at := range []int64{0, 3, 20, 30} { // block 1 is the first in the segment
@@ -158,7 +158,7 @@ func spoilIndex(t testing.TB, dir string) {
 	}
 }
 
-// TestDamagedIndexesAreKept, at most two of them, and the log reports it.
+// The store keeps at most two damaged indexes, and logs each damage.
 func TestDamagedIndexesAreKept(t *testing.T) {
 	config := damageConfig(clone(t, damageImage(t)))
 	var log bytes.Buffer
@@ -216,7 +216,7 @@ func TestDamageUnderLoad(t *testing.T) {
 				}
 				if worker == 0 {
 					if err := s.Put(t.Context(), block.New(id, data)); err != nil {
-						assert.ErrorContains(t, err, "made anew")
+						assert.ErrorContains(t, err, "being rebuilt")
 					}
 				}
 			}
@@ -227,7 +227,7 @@ func TestDamageUnderLoad(t *testing.T) {
 	requireHarmless(t, s, 0, "after")
 }
 
-// TestIndexOfAFailingDisk is not damage: the index is neither moved nor rebuilt.
+// An index that cannot be opened because the disk fails is not damaged: it is neither moved nor rebuilt.
 func TestIndexOfAFailingDisk(t *testing.T) {
 	dir := clone(t, damageImage(t))
 	require.NoError(t, os.Rename(filepath.Join(dir, "index"), filepath.Join(dir, "elsewhere")))

@@ -41,9 +41,9 @@
 //	    counts are exact after each crash, and Open counts nothing.
 //	S7  Compaction appends a live record again, makes it durable (also without sync), and indexes it only if
 //	    the index still names the old one in the same batch: a block that was deleted meanwhile does not come
-//	    back. The file of a segment is removed when the index names nothing in it, after a synced LevelDB
-//	    batch says so. The live record of a block is therefore the last one of its id in the log. A reader
-//	    that finds that a segment is gone, or that the bytes are bad, looks in the index again.
+//	    back. The file of a segment is removed when the index names nothing in it, and this state of the index
+//	    is synced. The live record of a block is therefore the last one of its id in the log. A reader that
+//	    finds that a segment is gone, or that the bytes are bad, looks in the index again.
 //	S8  Compaction leaves a live record with bad bytes in place, counts it (Stats.BadRecords), and keeps its
 //	    segment until the block is put again, as repair does, or deleted.
 //	S9  A call that finds the index damaged renames it to index.damaged-N (two are kept, and a log line

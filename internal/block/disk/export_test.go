@@ -70,7 +70,7 @@ func (s *Store) Downgrade() error {
 	return s.index.commit(&c, true)
 }
 
-// GetSlowly is a Get that calls between after the lookup of the block and before the read.
+// GetSlowly is like Get, and calls between after the lookup of the block and before the read.
 func (s *Store) GetSlowly(id block.ID, between func()) ([]byte, error) {
 	e, err := s.lookup(id)
 	if err != nil {

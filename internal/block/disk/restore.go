@@ -15,7 +15,7 @@ import (
 )
 
 // errRebuilding is the error of calls during the rebuild of the index.
-var errRebuilding = errors.New("the block index is being made anew from the segments: ask another server, or wait")
+var errRebuilding = errors.New("the block index is being rebuilt from the segments: ask another server, or wait")
 
 // keptIndexes is the number of damaged indexes that are kept for analysis.
 const keptIndexes = 2
@@ -173,7 +173,7 @@ func (s *Store) setAside(cause error) error {
 		return fmt.Errorf("set the damaged index aside: %w", err)
 	}
 	s.rebuilds.Add(1)
-	s.config.Log.Error("block index is damaged: it is made anew from the segments; small blocks are missing here until repair has fetched them, deleted ones may come back as garbage; check this disk",
+	s.config.Log.Error("block index is damaged: it is rebuilt from the segments; small blocks are missing here until repair has fetched them, deleted ones may come back as garbage; check this disk",
 		"dir", s.config.Dir, "aside", aside(next), "error", cause)
 	return durable.SyncDir(s.config.Dir)
 }

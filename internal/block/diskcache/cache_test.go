@@ -232,7 +232,7 @@ func TestDiskCacheDeletesWhatWaits(t *testing.T) {
 	require.Zero(t, c.Stats().Blocks)
 }
 
-// TestDiskCacheShrinks when it is opened with a smaller size.
+// The disk cache shrinks when it is opened with a smaller size.
 func TestDiskCacheShrinks(t *testing.T) {
 	dir, store := t.TempDir(), counted()
 	c, closeOnce := cacheIn(t, dir, 64<<20)
@@ -274,7 +274,7 @@ func TestDiskCacheFullDisk(t *testing.T) {
 	})
 }
 
-// TestDiskCacheLosesItsDisk: the directory is removed.
+// The cache works without its disk after its directory was removed.
 func TestDiskCacheLosesItsDisk(t *testing.T) {
 	dir, store := t.TempDir(), counted()
 	c, _ := cacheIn(t, dir, smallCache)

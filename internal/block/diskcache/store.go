@@ -74,7 +74,7 @@ func (c *Cache) get(id block.ID, into []byte) ([]byte, bool) {
 	switch {
 	case errors.Is(err, os.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF): // evicted meanwhile, or torn
 	case errors.Is(err, block.ErrCorrupt):
-		c.config.Log.Warn("bad copy in the block cache on disk: got again", "dir", c.dir, "error", err)
+		c.config.Log.Warn("bad copy in the block cache on disk: fetched again", "dir", c.dir, "error", err)
 	default:
 		c.turnOff(err)
 	}

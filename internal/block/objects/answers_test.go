@@ -88,7 +88,7 @@ func startPlain(t *testing.T, refuses bool) (*plain, objects.Config) {
 	}
 }
 
-// TestServersWithoutConditions: blocks are compared before a put.
+// With a server that does not support conditions, the store compares an existing block before a put.
 func TestServersWithoutConditions(t *testing.T) {
 	for _, refuses := range []bool{true, false} {
 		_, c := startPlain(t, refuses)

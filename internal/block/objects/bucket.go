@@ -100,7 +100,7 @@ func (b *Bucket) Has(ctx context.Context, name string) (bool, error) {
 	err := b.do(ctx, "look for "+name, func(ctx context.Context) error {
 		_, err := b.store.core.StatObject(ctx, b.store.config.Bucket, b.store.prefix+name, minio.StatObjectOptions{})
 		if answer, ok := answerOf(err); ok && answer.StatusCode == http.StatusNotFound {
-			return fmt.Errorf("%w: %w", block.ErrNotFound, err) // the answer to HEAD does not tell a missing bucket
+			return fmt.Errorf("%w: %w", block.ErrNotFound, err) // the answer to HEAD is the same for a missing bucket
 		}
 		return err
 	})

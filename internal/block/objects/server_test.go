@@ -130,7 +130,8 @@ func TestBadCopies(t *testing.T) {
 	}
 }
 
-// TestPutsOfOneBlock at the same time: all with the same bytes succeed, and one of those with other bytes.
+// TestPutsOfOneBlock puts two contents of one block at the same time. All puts of one content succeed, and
+// all puts of the other content fail.
 func TestPutsOfOneBlock(t *testing.T) {
 	server := objectstest.Start(t, t.TempDir())
 	s := open(t, config(server, "p"))
@@ -184,7 +185,7 @@ func TestManyKeys(t *testing.T) {
 	require.Equal(t, ids[2050:], got)
 }
 
-// TestPrefixIsOneClusters: two clusters would have blocks with the same ids.
+// Two clusters cannot use one prefix, since they would have blocks with the same ids.
 func TestPrefixIsOneClusters(t *testing.T) {
 	server := objectstest.Start(t, t.TempDir())
 	c := config(server, "p")

@@ -14,7 +14,7 @@ import (
 
 var someID = posix.MakeBlockID(1, 2, 3)
 
-// replyBlock is the reply with a block.
+// replyBlock returns the reply with a block.
 func replyBlock(id block.ID, data []byte) []byte { return replyIn(nil, id, data) }
 
 // put returns the request that puts someID.

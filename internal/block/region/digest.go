@@ -30,7 +30,7 @@ const haveBytes = 8 << 20
 // scope describes the ids that two servers should both have: those of which both are keepers. Only servers
 // that know the same members agree on it.
 type scope struct {
-	stamp stamp                 // of the members
+	stamp stamp                 // the stamp of the members
 	asker multicast.ProcessID   // one of the two servers; the other one receives the request
 	down  []multicast.ProcessID // the servers that are down, as the asker knows them
 }
@@ -66,7 +66,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-// haveStamp returns this server's view of the members if it has this stamp, and errStale otherwise.
+// haveStamp returns this server's view of the members if the stamp of these members is s. Otherwise it
+// returns errStale.
 func (n *Node) haveStamp(s stamp) (*view, error) {
 	if v := n.view.Load(); v.stamp == s {
 		return v, nil
@@ -74,8 +75,8 @@ func (n *Node) haveStamp(s stamp) (*view, error) {
 	return nil, errStale
 }
 
-// answerBy returns the time after which an answer is incomplete rather than late: the caller waits for
-// CallTimeout only.
+// answerBy returns the time until which this server collects ids for an answer. After it, the server sends
+// what it has collected: the caller waits for CallTimeout only.
 func (n *Node) answerBy() time.Time { return time.Now().Add(n.config.CallTimeout / 2) }
 
 // answerDigest returns the digest of the next ids on the own disk that are in scope.

@@ -24,24 +24,24 @@
 //
 //   - Pull: a server compares digests with each other server, range by range, of the blocks that both should
 //     keep. It fetches those that it lacks.
-//   - Hand back: a server has strays, which are blocks of which it is no keeper. It sends a stray to those
-//     keepers that lack a copy. It drops its own copy when every owner has shown that it has a good copy.
+//   - Hand back: a stray is a block on a server that is not one of its keepers. The server sends the stray to
+//     those keepers that lack a copy. It drops its own copy when every owner has confirmed a good copy.
 //     While an owner is down, its stand-ins keep their copies. A server that is leaving owns nothing and
 //     hands back everything.
 //   - Scrub: a server reads all its blocks, slowly. A get or a scrub that finds a bad copy replaces it. A get
 //     that finds an owner without its copy puts the copy there later.
 //
-// So each holder of a block either is a keeper, from which the others pull, or sends the block to the
-// keepers: one good copy on a server that answers is enough to restore r copies. A get asks the next server,
-// too, when one takes longer than usual. A put asks a stand-in, too, when an owner has taken an eighth of
-// CallTimeout.
+// So each server with a copy of a block either is a keeper, from which the others pull, or sends the block to
+// the keepers: one good copy on a server that answers is enough to restore r copies. When a server takes
+// longer than usual to answer a get, the get asks the next server, too. When an owner has not stored a copy
+// after an eighth of CallTimeout, the put asks a stand-in, too.
 //
 // # Why a change of members loses nothing
 //
 //	M1  Members are totally ordered. The members that a server knows only get newer, through restarts too:
 //	    they are saved before they are used.
 //	M2  A server drops a copy only by the newest members that it knows, and only if it does not own the block
-//	    by them. They do not change during the drop.
+//	    by them. The members that it knows do not change during the drop.
 //	M3  Newer members are given only to a server that is a member already. A server is removed only when it is
 //	    drained and all servers know that it leaves.
 //	M4  Before a copy is dropped by members m, each owner by m has confirmed, while it knew m or newer

@@ -34,8 +34,9 @@ func (r *rounds) handBack(ctx context.Context) error {
 	}
 }
 
-// strays returns the next blocks on this disk, from an id on, of which this server is no keeper. last is the
-// id up to which it has searched. Blocks of which this server is a stand-in stay: they are only counted.
+// strays returns the next blocks on this disk, from an id on, of which this server is not a keeper. last is
+// the id up to which strays has searched. Blocks of which this server is a stand-in stay here: strays only
+// counts them.
 func (r *rounds) strays(ctx context.Context, from block.ID) (strays []block.ID, last block.ID, err error) {
 	self := r.node.config.Self
 	for id, err := range r.node.config.Disk.Range(ctx, from, block.LastID) {

@@ -144,8 +144,8 @@ func TestOwnerProvesItsCopy(t *testing.T) {
 	})
 }
 
-// TestDeletedBlocksComeBack with a server that was away: they are garbage in the whole region, and deleted
-// once more.
+// Deleted blocks come back with a server that was away during the delete. They are garbage in the whole
+// region until they are deleted once more.
 func TestDeletedBlocksComeBack(t *testing.T) {
 	healing(t, 5, 3, func(t *testing.T, r *blocktest.Region) {
 		id, _ := blocktest.Block(1, 100)

@@ -22,9 +22,9 @@ type Healing struct {
 	// then after twice that, and so on.
 	RepairInterval time.Duration
 	RepairPause    time.Duration
-	RepairBytes    int           // per second that a round moves
+	RepairBytes    int           // the maximum number of bytes per second that a round moves
 	ScrubPause     time.Duration // between two scrubs of the disk
-	ScrubBytes     int           // per second that a scrub reads
+	ScrubBytes     int           // the maximum number of bytes per second that a scrub reads
 }
 
 // DefaultHealing returns a configuration for real clusters.
@@ -69,8 +69,8 @@ func newLimits(h *Healing) limits {
 	return limits{repair: limiter(h.RepairBytes), scrub: limiter(h.ScrubBytes)}
 }
 
-// Run pings the other servers, repairs, hands back and scrubs, until ctx ends. It returns when all of this
-// has ended.
+// Run pings the other servers, repairs the region, hands blocks back and scrubs the disk until ctx ends. It
+// returns when all of this has ended.
 func (n *Node) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	for _, loop := range []func(context.Context){n.watch, n.repairForEver, n.scrubForEver, n.remedyForEver} {

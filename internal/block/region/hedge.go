@@ -29,9 +29,9 @@ const (
 // that are sent twice.
 type hedging struct {
 	mu      sync.Mutex
-	last    [hedgeSamples]time.Duration // GUARDED_BY mu; of answers, a ring
-	samples int                         // GUARDED_BY mu; answers
-	wait    time.Duration               // GUARDED_BY mu; for an answer before another server is asked
+	last    [hedgeSamples]time.Duration // GUARDED_BY mu; ring of the times of the last answers
+	samples int                         // GUARDED_BY mu; number of answers
+	wait    time.Duration               // GUARDED_BY mu; the time without an answer until another server is asked
 	credit  float64                     // GUARDED_BY mu; requests that may be sent twice, at most hedgeBurst
 }
 

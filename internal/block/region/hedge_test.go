@@ -70,7 +70,7 @@ func (s *slowCaller) count() (calls int, now int) {
 	return calls, s.now
 }
 
-// five is a region of five servers, the first is the nearest.
+// five returns a region of five servers, the first is the nearest.
 func five(t testing.TB, s *slowCaller) *Remote {
 	r, err := NewRemote(s, []multicast.ProcessID{1, 2, 3, 4, 5}, 10*time.Second)
 	require.NoError(t, err)
@@ -219,7 +219,7 @@ func TestHedgedOutcomes(t *testing.T) {
 	})
 }
 
-// tail is a region with a nearest server that takes 100 times as long as the others for one get in ten.
+// tail returns a region with a nearest server that takes 100 times as long as the others for one get in ten.
 func tail(random *rand.Rand) func(multicast.ProcessID) time.Duration {
 	var mu sync.Mutex
 	return func(server multicast.ProcessID) time.Duration {

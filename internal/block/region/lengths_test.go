@@ -33,7 +33,7 @@ func TestLengths(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 
-	// A client hears of servers that may have a block.
+	// A client learns which servers may have a block.
 	got, err = client.Lengths(t.Context(), ids)
 	require.Error(t, err)
 	require.Equal(t, want, got)

@@ -23,8 +23,9 @@ type Members struct {
 type Server struct {
 	ID         multicast.ProcessID `json:"id"`
 	Datacenter string              `json:"datacenter"`
-	// Leaving: the server owns no block any more. It still answers requests, and hands back all its blocks.
-	// When its Status reports that it is drained, and all servers know that it leaves, it may be removed.
+	// Leaving is set if the server owns no block any more. The server still answers requests, and hands back
+	// all its blocks. It may be removed when its Status reports that it is drained, and all servers know that
+	// it leaves.
 	Leaving bool `json:"leaving,omitempty"`
 }
 

@@ -104,7 +104,8 @@ func (n *Node) pingIdle(ctx context.Context) {
 	pings.Wait()
 }
 
-// noteDown records the servers that are down. A change is a reason for repair: to take over, or to hand back.
+// noteDown records the servers that are down. After a change it starts a repair round: this server may have
+// to take blocks over or to hand blocks back.
 func (n *Node) noteDown() {
 	down := n.peers.idle(n.others(n.view.Load()), n.config.Healing.DownAfter)
 	slices.Sort(down)

@@ -45,8 +45,8 @@ type Config struct {
 	// MayGet reports whether a caller of RoleClient may read a block by the right that it shows, which may be
 	// zero; nil: it may read every block.
 	MayGet func(ctx context.Context, id block.ID, right block.Right) bool
-	// Partitions returns the number of partitions of the tree. A caller of RoleClient stores no block of
-	// others: no collection would find it. Nil: there is no bound.
+	// Partitions returns the number of partitions of the tree. A caller of RoleClient may not store a block
+	// of a partition that does not exist: no collection would find it. Nil: there is no bound.
 	Partitions func() int
 	// Sign signs a request to the object storage of the region. Nil: the blocks are on the disks.
 	Sign func(ctx context.Context, s block.Signing) (url string, err error)

@@ -147,7 +147,7 @@ func TestNoGoodCopy(t *testing.T) {
 	require.ErrorIs(t, err, block.ErrUnavailable)
 }
 
-// TestDeleteReachesStandIns, and returns an error if it did not reach a server (B6).
+// A delete also reaches stand-ins, and returns an error if it did not reach a server (B6).
 func TestDeleteReachesStandIns(t *testing.T) {
 	id, data := blocktest.Block(1, 5000)
 	r := blocktest.NewMemoryRegion(t, 5)

@@ -27,8 +27,8 @@ const suspicion = 5 * time.Second
 // is suspected.
 const patience = 3
 
-// The usual time of a server before its first answer, and the bounds of the wait before another server is
-// asked too.
+// The usual time of a server that has not answered yet, and the bounds of the wait before another server is
+// asked, too.
 const (
 	firstUsual = 50 * time.Millisecond
 	minUsual   = 5 * time.Millisecond
@@ -47,11 +47,11 @@ type peers struct {
 
 // peer is the state of one server.
 type peer struct {
-	lastAnswer time.Time     // of the last answer that was no failure of the server
+	lastAnswer time.Time     // the time of the last answer that was not a failure of the server
 	suspect    time.Time     // the end of the suspicion
-	mean       time.Duration // of the time of an answer; 0: not known
-	deviation  time.Duration // of the time of an answer
-	overtaken  int           // times in a row that another server answered before this one
+	mean       time.Duration // the mean time until an answer; 0: not known
+	deviation  time.Duration // the mean deviation from mean
+	overtaken  int           // number of times in a row that another server answered before this one
 }
 
 func newPeers(caller Caller, timeout time.Duration) *peers {
@@ -216,8 +216,8 @@ func (p *peers) idle(servers []multicast.ProcessID, d time.Duration) []multicast
 	return idle
 }
 
-// forget removes the state of servers that are not in but. It adds state for the servers of but that have
-// none: their last answer counts as now.
+// forget removes the state of all servers that are not in but. It adds a state for each server in but that
+// has none, as if this server had just answered.
 func (p *peers) forget(but []multicast.ProcessID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -52,7 +52,7 @@ func TestTooSlowTooOften(t *testing.T) {
 	})
 }
 
-// TestHeardIsWhoCanWork: an answer with an error of the disk does not count.
+// An answer with an error of the disk does not count as an answer: the server is silent.
 func TestHeardIsWhoCanWork(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		answer := map[multicast.ProcessID][]byte{

@@ -15,7 +15,7 @@ import (
 )
 
 // A server that has not stored its copy after CallTimeout/slowPart is late: the next server stands in for it.
-// If both store the block, the one that does not own it hands it back.
+// If both store the block, the server that does not own it hands it back.
 const slowPart = 8
 
 // put makes the copies of a block in parallel: on its owners, and for each owner that fails or is slow on the
@@ -64,9 +64,9 @@ type placement struct {
 	frame   *sharedRequest        // opStore
 	servers []multicast.ProcessID // not tried yet
 	events  chan placed           // room for two events of each server
-	copies  int                   // stored so far
-	onDisk  int                   // copies that are on disk
-	errs    []error               // of the servers that failed
+	copies  int                   // number of copies that are stored
+	onDisk  int                   // number of copies that are on disk
+	errs    []error               // the errors of the servers that failed
 }
 
 // placed is an event of one server: it is late, or its call has ended with err.
@@ -179,8 +179,8 @@ func (n *Node) replace(ctx context.Context, id block.ID, reply []byte, bad []mul
 	}
 }
 
-// delete removes all copies of blocks from all servers: servers that own none may have stood in for an owner,
-// or are leaving.
+// delete removes all copies of blocks from all servers: a server that does not own a block may have a copy,
+// because it has stood in for an owner, or because it is leaving.
 func (n *Node) delete(ctx context.Context, ids []block.ID) error {
 	var g errgroup.Group
 	frame := encodeDelete(opDrop, ids)
@@ -200,8 +200,8 @@ func (n *Node) delete(ctx context.Context, ids []block.ID) error {
 	return g.Wait()
 }
 
-// stragglers are the goroutines that may continue after the request that started them was answered. They are
-// cancelled then, and end when the disk or the Caller returns.
+// stragglers are the goroutines that may continue after the answer to the request that started them. The
+// answer cancels their context, and they end when the disk or the Caller returns.
 type stragglers struct {
 	mu      sync.Mutex
 	running int           // GUARDED_BY mu

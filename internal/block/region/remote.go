@@ -22,7 +22,7 @@ type Remote struct {
 	peers     *peers
 	hedging   *hedging // of gets
 	noBatches noBatches
-	// unsynced counts the puts that did not end with a reply that tells that the copies are on disk.
+	// unsynced counts the puts of which no reply has confirmed that the copies are on disk.
 	unsynced block.Unsynced
 }
 
@@ -58,9 +58,9 @@ func (r *Remote) Put(ctx context.Context, b block.Block) error {
 	return err
 }
 
-// note counts a put unless its reply tells that the copies are on disk. A put that has failed counts, too:
-// the next Sync then asks this region, which may be out of reach, and other regions must have the block on
-// disk.
+// note counts a put unless its reply confirms that the copies are on disk. A put that has failed counts, too:
+// so the next Sync asks this region. If the region is out of reach, that Sync fails, and other regions must
+// have the block on disk.
 func (r *Remote) note(reply []byte, err error) {
 	if err != nil || !isOnDisk(reply) {
 		r.unsynced.Add(1)
@@ -141,7 +141,7 @@ func (r *Remote) Sign(ctx context.Context, s block.Signing) (url string, err err
 	return string(reply[1:]), nil
 }
 
-// ask is answer without the reply.
+// ask is like answer, but does not return the reply.
 func (r *Remote) ask(ctx context.Context, request []byte) error {
 	_, err := r.answer(ctx, request, isFinal)
 	return err

@@ -20,7 +20,7 @@ const (
 	RoleServer              // all requests between servers
 )
 
-var roleNames = [...]string{"nobody", "a client", "a client that speaks for everybody", "an operator", "a server of the cluster"}
+var roleNames = [...]string{"nobody", "a client", "a client that acts for all users", "an operator", "a server of the cluster"}
 
 // String returns the name of the role for people.
 func (r Role) String() string {
@@ -55,7 +55,7 @@ func (n *Node) authorize(ctx context.Context, q *request) error {
 	}
 	is := n.config.Role(ctx)
 	if least := q.op.role(); is < least {
-		return fmt.Errorf("block request %d is from %v: it takes %v: %w", q.op, is, least, block.ErrForbidden)
+		return fmt.Errorf("block request %d is from %v, but requires %v: %w", q.op, is, least, block.ErrForbidden)
 	}
 	if q.op == opSign && is == RoleClient && q.signing.Do == block.SignGet {
 		return n.authorize(ctx, &request{op: opGetByRight, id: q.signing.ID, right: q.signing.Right})

@@ -77,6 +77,6 @@ func TestForbiddenIsAnswered(t *testing.T) {
 	require.NoError(t, err)
 	err = replyErr(reply)
 	require.ErrorIs(t, err, block.ErrForbidden)
-	require.ErrorContains(t, err, "from a client: it takes a client that speaks for everybody")
+	require.ErrorContains(t, err, "from a client, but requires a client that acts for all users")
 	require.True(t, isFinal(err), "no other server would answer otherwise")
 }

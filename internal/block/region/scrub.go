@@ -16,7 +16,7 @@ func (n *Node) scrubForEver(ctx context.Context) {
 		if err := n.scrub(ctx); err == nil {
 			n.counts.scrubs.Add(1)
 		} else if ctx.Err() == nil {
-			n.config.Log.Error("scrub of blocks stopped: look after the disk of this server", "error", err)
+			n.config.Log.Error("scrub of blocks stopped: check the disk of this server", "error", err)
 		}
 		if pause.For(ctx, n.config.Healing.ScrubPause) != nil {
 			return

@@ -26,7 +26,7 @@ type search struct {
 	id      block.ID
 	bad     []multicast.ProcessID         // their copies are corrupt
 	missing []multicast.ProcessID         // they do not have it
-	failed  map[multicast.ProcessID]error // they gave no answer
+	failed  map[multicast.ProcessID]error // they did not answer
 }
 
 // find returns the reply with a good copy: that of this server if it owns the block, otherwise of the first
@@ -148,7 +148,7 @@ func (n *Node) copyOf(ctx context.Context, id block.ID, server multicast.Process
 	return reply, err
 }
 
-// note records the reason why a server gave no good copy.
+// note records the reason why a server did not return a good copy.
 func (s *search) note(a answer) {
 	switch {
 	case errors.Is(a.err, block.ErrCorrupt):

@@ -9,11 +9,12 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Status is the state of one server and its part of the region. Counts are since it was started.
+// Status is the state of one server and of its part of the region. The counts begin at the start of the
+// server.
 type Status struct {
 	Members Members               `json:"members"`
 	Down    []multicast.ProcessID `json:"down"` // the servers that have been silent for DownAfter
-	// Drained: the server owns no block and stores none any more, so it may be removed.
+	// Drained is set if the server owns no block and stores none any more. So it may be removed.
 	Drained bool         `json:"drained"`
 	Repair  RepairStatus `json:"repair"`
 	Scrub   ScrubStatus  `json:"scrub"`
@@ -21,13 +22,13 @@ type Status struct {
 
 // RepairStatus counts the copies that were made and dropped, and their bytes.
 type RepairStatus struct {
-	Rounds          uint64      `json:"rounds"` // that were complete
+	Rounds          uint64      `json:"rounds"` // complete rounds
 	Last            RoundStatus `json:"last"`
 	Fetched         uint64      `json:"fetched"`
 	FetchedBytes    uint64      `json:"fetched_bytes"`
-	HandedBack      uint64      `json:"handed_back"` // sent to the servers that should have them
+	HandedBack      uint64      `json:"handed_back"` // copies sent to the keepers that lacked them
 	HandedBackBytes uint64      `json:"handed_back_bytes"`
-	Dropped         uint64      `json:"dropped"`  // own copies that others own
+	Dropped         uint64      `json:"dropped"`  // dropped copies of blocks that other servers own
 	Cured           uint64      `json:"cured"`    // copies that were missing at an owner during a get
 	Replaced        uint64      `json:"replaced"` // bad copies that a get or a scrub found
 }
@@ -36,7 +37,7 @@ type RepairStatus struct {
 type RoundStatus struct {
 	Version    uint64    `json:"version"` // of the members
 	FinishedAt time.Time `json:"finished_at"`
-	Complete   bool      `json:"complete"` // nothing was left undone
+	Complete   bool      `json:"complete"` // there was no error, and the members stayed the same
 	Missing    uint64    `json:"missing"`  // missing copies, on this server or on those to which it handed back
 	Failed     uint64    `json:"failed"`   // of the missing copies, those that could not be made
 	Lost       uint64    `json:"lost"`     // blocks with only bad copies, counted once for each find

@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 )
 
-// Sync implements block.Syncer for the region. It asks the servers only if a put did not end with a reply
-// that tells that the copies are on disk, and the first time.
+// Sync implements block.Syncer for the region. The first call asks the servers. After a Sync that succeeded,
+// the next one asks them only if there was a put of which no reply has confirmed that the copies are on disk.
 func (r *Remote) Sync(ctx context.Context) error {
 	return r.unsynced.Sync(func() error { return r.ask(ctx, []byte{byte(opSync)}) })
 }

@@ -73,8 +73,8 @@ func TestSync(t *testing.T) {
 	require.ErrorIs(t, remote.Sync(t.Context()), block.ErrUnavailable, "the block may still not be on disk")
 }
 
-// A client syncs no region whose servers have told that all copies of its blocks are on disk: one server that
-// does not tell that is enough for a sync.
+// A client does not sync a region if the replies to all its puts have confirmed that the copies are on disk.
+// One server whose replies do not confirm this is enough for a sync.
 func TestSyncOfBlocksOnDisk(t *testing.T) {
 	for name, puts := range map[string]func(ctx context.Context, r *region.Remote, blocks []block.Block) error{
 		"one by one": func(ctx context.Context, r *region.Remote, blocks []block.Block) error {

@@ -13,9 +13,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A request may have several small blocks: it costs a server about as much as a request with one. It
-// succeeds only if each server has stored all blocks that it should store. Otherwise the blocks are put one
-// by one, and put finds other servers for those that fail.
+// A request may have several small blocks: it costs a server about as much as a request with one block. The
+// request succeeds only if each server has stored all blocks that it should store. Otherwise the blocks are
+// put one by one, and put finds other servers for those that fail.
 
 // noBatchesFor is the time for which blocks are put one by one after a server of an older version has refused
 // a request with several blocks.

@@ -151,7 +151,7 @@ func readSigning(r *varint.Reader) (s block.Signing) {
 // changes: clients of another version look for it.
 const unknownOperation = "block request: unknown operation"
 
-// isUnknown reports whether an error says that a server does not know the operation of a request.
+// isUnknown reports whether an error means that a server does not know the operation of a request.
 func isUnknown(err error) bool { return err != nil && strings.Contains(err.Error(), unknownOperation) }
 
 // encodeDelete returns a request that deletes at most maxIDs blocks.
@@ -267,7 +267,8 @@ const maxText = 1 << 10
 // replyOK begins a reply that has up to room bytes more.
 func replyOK(room int) []byte { return append(make([]byte, 0, 1+room), byte(codeOK)) }
 
-// replyPut returns the reply to a put: whether the copies are on disk. Earlier versions do not tell that.
+// replyPut returns the reply to a put. It reports whether the copies are on disk. The replies of earlier
+// versions do not contain this.
 func replyPut(onDisk bool) []byte {
 	if onDisk {
 		return append(replyOK(1), 1)
@@ -275,7 +276,7 @@ func replyPut(onDisk bool) []byte {
 	return replyOK(0)
 }
 
-// isOnDisk reports whether the reply to a put tells that the copies are on disk.
+// isOnDisk reports whether the reply to a put confirms that the copies are on disk.
 func isOnDisk(reply []byte) bool { return len(reply) > 1 && reply[1] == 1 }
 
 // replyOffset is the offset of the data of a block in a reply.

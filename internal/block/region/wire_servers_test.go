@@ -85,7 +85,7 @@ func TestRegionReplyRoundTrip(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestStampsTellMembersApart, for any order of their servers, and order them.
+// Different members have different stamps, which order them. The order of the servers does not matter.
 func TestStampsTellMembersApart(t *testing.T) {
 	other := Members{Version: 3, Servers: []Server{someMembers.Servers[2], someMembers.Servers[0], someMembers.Servers[1]}}
 	require.Equal(t, someMembers.stamp(), other.stamp())

@@ -121,7 +121,7 @@ func (r *Ring) Has(id multicast.ProcessID) bool {
 	return slices.ContainsFunc(r.members, func(m Member) bool { return m.ID == id })
 }
 
-// Len is the number of members.
+// Len returns the number of members.
 func (r *Ring) Len() int { return len(r.members) }
 
 // Owners returns the n servers that hold the copies of a block, the first owner
@@ -230,14 +230,14 @@ func (w *walk) known(n int) bool {
 	return sure >= n
 }
 
-// Position is the place of a block on the circle: the first eight bytes, big
+// Position returns the place of a block on the circle: the first eight bytes, big
 // endian, of the SHA-256 of its id. Blocks of one writer are thus spread evenly.
 func Position(id posix.BlockID) uint64 {
 	sum := sha256.Sum256(id[:])
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// pointPosition is the place of virtual node v of a server.
+// pointPosition returns the place of virtual node v of a server.
 func pointPosition(server multicast.ProcessID, v uint32) uint64 {
 	b := append(make([]byte, 0, 16), "point"...)
 	b = binary.BigEndian.AppendUint32(b, uint32(server))

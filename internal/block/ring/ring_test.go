@@ -113,8 +113,8 @@ func TestR4JoiningMovesItsShareOnly(t *testing.T) {
 	}
 }
 
-// TestR4OneGivesWay: of the owners of a block, one that joins replaces one at most, and where it is none
-// nothing moves. It receives its share of the copies.
+// A server that joins replaces at most one of the owners of a block. If it becomes no owner of the block, the
+// owners stay the same. It receives its share of the copies.
 func TestR4OneGivesWay(t *testing.T) {
 	for _, dcs := range []int{1, 2, 3} {
 		for n := 1; n <= 9; n++ {

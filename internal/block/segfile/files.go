@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// Name is the file name of a segment.
+// Name returns the file name of a segment.
 func Name(segment uint32) string { return fmt.Sprintf("%08x.seg", segment) }
 
 // Number is the inverse of Name. It returns false for other files.

@@ -202,8 +202,8 @@ func TestBounds(t *testing.T) {
 	require.False(t, l.NeedsNumbers())
 }
 
-// BenchmarkCreate is a create in the log with its part of a batch: executed in the copy, encoded, decoded,
-// and executed at a replica.
+// BenchmarkCreate measures a create in the log with its part of a batch: the create is executed in the copy,
+// encoded, decoded, and executed at a replica.
 func BenchmarkCreate(b *testing.B) {
 	l, err := delegate.New(delegate.Config{Partition: partition, Session: session, Number: 1, Keys: kv.NewMemory()})
 	require.NoError(b, err)

@@ -237,7 +237,7 @@ func TestDamagedMemory(t *testing.T) {
 	require.Error(t, err)
 }
 
-// written is a write with a block that is not stored.
+// written returns a write with a block that is not stored.
 func written(number uint64, size int) *Operation {
 	id := posix.MakeBlockID(3, 11, number)
 	return &Operation{

@@ -27,8 +27,8 @@ func changedAttr(place uint64, own bool, ino posix.Ino) ask.Change {
 	return ask.Change{Change: meta.Change{Kind: meta.ChangedAttr, Ino: ino}, Place: place, Own: own}
 }
 
-func toldAttrs(c *Cache, to uint64, changes ...ask.Change) *ask.Changes {
-	x := told(c, to, changes...)
+func attrChangesTo(c *Cache, to uint64, changes ...ask.Change) *ask.Changes {
+	x := changesTo(c, to, changes...)
 	x.Attrs = true
 	return x
 }
@@ -55,7 +55,7 @@ func TestAttributesAreUsedUpToTheStream(t *testing.T) {
 	requireSize(t, c, 5, 10, 1)
 	requireNoAttr(t, c, 5, 11, "the client has seen more")
 	requireNoAttr(t, c, 6, 10)
-	foreign, all := c.Take(toldAttrs(c, 12, changedAttr(11, false, 5), changedAttr(12, true, 7)))
+	foreign, all := c.Take(attrChangesTo(c, 12, changedAttr(11, false, 5), changedAttr(12, true, 7)))
 	require.False(t, all)
 	require.Equal(t, []ask.Change{changedAttr(11, false, 5)}, foreign)
 	requireNoAttr(t, c, 5, 12)
@@ -65,14 +65,14 @@ func TestAttributesAreUsedUpToTheStream(t *testing.T) {
 	requireSize(t, c, 5, 12, 2, "a newer answer")
 	learnAttr(c, attrOf(5, 1), 12)
 	requireSize(t, c, 5, 12, 2, "the answer overtook this one")
-	c.Take(toldAttrs(c, 13, changedAttr(13, false, 5)))
+	c.Take(attrChangesTo(c, 13, changedAttr(13, false, 5)))
 	requireSize(t, c, 5, 13, 2, "it has the change already")
-	c.Take(toldAttrs(c, 14, ask.Change{Change: meta.Change{Kind: meta.ChangedPlace, Ino: 5}, Place: 14}))
+	c.Take(attrChangesTo(c, 14, ask.Change{Change: meta.Change{Kind: meta.ChangedPlace, Ino: 5}, Place: 14}))
 	requireNoAttr(t, c, 5, 14, "it is in another partition")
 	c.Cut()
 	learnAttr(c, attrOf(8, 1), 14)
 	requireNoAttr(t, c, 8, 14, "the stream is cut")
-	c.Take(toldAttrs(c, 14))
+	c.Take(attrChangesTo(c, 14))
 	requireSize(t, c, 8, 14, 1)
 
 	gone := attrOf(9, 1)
@@ -86,13 +86,13 @@ func TestAttributesNeedAStreamThatReportsThem(t *testing.T) {
 	c := attached(t, 10)
 	learnAttr(c, attrOf(5, 1), 10)
 	requireNoAttr(t, c, 5, 10)
-	_, all := c.Take(toldAttrs(c, 12))
+	_, all := c.Take(attrChangesTo(c, 12))
 	require.True(t, all, "changes up to the place 12 were not reported")
 	learnAttr(c, attrOf(5, 1), 11)
 	requireNoAttr(t, c, 5, 12)
 	learnAttr(c, attrOf(5, 1), 12)
 	requireSize(t, c, 5, 12, 1)
-	c.Take(told(c, 13))
+	c.Take(changesTo(c, 13))
 	requireNoAttr(t, c, 5, 13)
 }
 
@@ -108,7 +108,7 @@ func TestOwnUpdatesOfAttributes(t *testing.T) {
 	requireNoAttr(t, c, 5, 12, "its time of change is not known")
 	Apply(c, 0, at(13), &meta.Command{Op: meta.OpRename, Ino: dir, Name: "a", NewParent: dir, NewName: "b"}, &meta.Result{Attr: attrOf(6, 1)})
 	require.EqualValues(t, 12, c.UpTo(), "an older replica does not name the inode that was replaced")
-	c.Take(toldAttrs(c, 13, changedAttr(11, true, 5), changedAttr(12, true, 5), changedAttr(13, true, 6)))
+	c.Take(attrChangesTo(c, 13, changedAttr(11, true, 5), changedAttr(12, true, 5), changedAttr(13, true, 6)))
 	requireNoAttr(t, c, 6, 13)
 
 	learnAttr(c, attrOf(6, 1), 13)
@@ -124,7 +124,7 @@ func TestOwnUpdatesOfAttributes(t *testing.T) {
 	requireNoAttr(t, c, 8, 14, "it was replaced")
 	requireFound(t, c, Absent, named("a"), at(14))
 	requireFound(t, c, Present, Name{20, "b"}, at(14))
-	_, all := c.Take(toldAttrs(c, 14, changedAttr(14, false, 6)))
+	_, all := c.Take(attrChangesTo(c, 14, changedAttr(14, false, 6)))
 	require.True(t, all, "the partition has lost the rename")
 	requireNoAttr(t, c, 6, 14)
 }

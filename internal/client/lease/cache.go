@@ -112,8 +112,8 @@ func (c *Cache) Lags(seen ask.Seen) bool { return c.attached && c.live && !c.rea
 // Use makes the cache watch a directory whose names other code caches, such as the kernel.
 func (c *Cache) Use(dir posix.Ino) { c.use(dir, true) }
 
-// use returns a directory, and makes it the most recently used one. If it is not cached, use creates it if
-// made is set, else returns nil.
+// use returns a directory, and makes it the most recently used one. If the directory is not cached, use
+// creates it if made is set, and returns nil otherwise.
 func (c *Cache) use(dir posix.Ino, made bool) *directory {
 	if e := c.dirs[dir]; e != nil {
 		c.order.MoveToFront(e)

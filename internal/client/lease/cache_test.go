@@ -14,7 +14,7 @@ import (
 
 const dir posix.Ino = 7
 
-// at is a state that a client has seen, or a replica has executed.
+// at returns a state that a client has seen, or a replica has executed.
 func at(count uint64) ask.Seen { return ask.Seen{Count: count, Known: count} }
 
 func named(name string) Name { return Name{dir, name} }
@@ -37,8 +37,8 @@ func attached(t *testing.T, place uint64) *Cache {
 	return c
 }
 
-// told returns an answer with changes of names of the directory.
-func told(c *Cache, to uint64, changes ...ask.Change) *ask.Changes {
+// changesTo returns an answer with changes of names of the directory.
+func changesTo(c *Cache, to uint64, changes ...ask.Change) *ask.Changes {
 	return &ask.Changes{From: c.Watching(0).From, To: to, Mark: to, List: changes}
 }
 
@@ -58,7 +58,7 @@ func TestNamesAreUsedUpToTheStream(t *testing.T) {
 	requireFound(t, c, Unknown, named("x"), ask.Seen{History: 1, Count: 3})
 	requireFound(t, c, Unknown, named("y"), at(10))
 
-	foreign, all := c.Take(told(c, 12, changed(12, false, "x"), ask.Change{Change: meta.Change{Kind: meta.ChangedName, Ino: 99, Name: "z"}, Place: 12}))
+	foreign, all := c.Take(changesTo(c, 12, changed(12, false, "x"), ask.Change{Change: meta.Change{Kind: meta.ChangedName, Ino: 99, Name: "z"}, Place: 12}))
 	require.False(t, all)
 	require.Len(t, foreign, 2)
 	require.Equal(t, changed(12, false, "x"), foreign[0])
@@ -70,7 +70,7 @@ func TestNamesAreUsedUpToTheStream(t *testing.T) {
 	requireFound(t, c, Present, named("x"), at(12))
 	c.Cut()
 	requireFound(t, c, Unknown, named("x"), at(12))
-	c.Take(told(c, 12))
+	c.Take(changesTo(c, 12))
 	requireFound(t, c, Present, named("x"), at(12), "nothing was missed")
 	c.Take(&ask.Changes{From: 12, To: 40, Lost: true})
 	requireFound(t, c, Unknown, named("x"), at(12), "anything may have changed")
@@ -90,13 +90,13 @@ func TestOwnUpdatesAdvanceTheStream(t *testing.T) {
 	require.EqualValues(t, 12, c.UpTo())
 	requireFound(t, c, Present, named("c"), at(12))
 	requireFound(t, c, Absent, named("b"), at(12))
-	foreign, _ := c.Take(told(c, 12, changed(12, true, "c")))
+	foreign, _ := c.Take(changesTo(c, 12, changed(12, true, "c")))
 	require.Empty(t, foreign)
 	requireFound(t, c, Present, named("c"), at(12), "the answer was as of that change")
-	c.Take(told(c, 13, changed(13, false, "b")))
+	c.Take(changesTo(c, 13, changed(13, false, "b")))
 	requireFound(t, c, Unknown, named("b"), at(13), "it may be there now")
 	requireFound(t, c, Absent, named("d"), at(13))
-	c.Take(told(c, 14, ask.Change{Change: meta.Change{Kind: meta.ChangedPlace, Ino: dir}, Place: 14}))
+	c.Take(changesTo(c, 14, ask.Change{Change: meta.Change{Kind: meta.ChangedPlace, Ino: dir}, Place: 14}))
 	requireFound(t, c, Unknown, named("d"), at(14), "the directory is elsewhere")
 }
 
@@ -115,21 +115,21 @@ func TestLostUpdatesEmptyTheCache(t *testing.T) {
 	c.Executed(at(11), Effects{Names: []Name{named("a")}, Certain: true})
 	c.Learn(named("a"), 9, at(11))
 	requireFound(t, c, Present, named("a"), at(11))
-	_, all := c.Take(told(c, 11, changed(11, false, "b")))
+	_, all := c.Take(changesTo(c, 11, changed(11, false, "b")))
 	require.True(t, all)
 	requireFound(t, c, Unknown, named("a"), at(11))
 }
 
 func TestAnswersOutOfTurnAreIgnored(t *testing.T) {
 	c := attached(t, 10)
-	old := told(c, 12, changed(11, false, "a"))
-	c.Take(told(c, 14))
+	old := changesTo(c, 12, changed(11, false, "a"))
+	c.Take(changesTo(c, 14))
 	c.Learn(named("a"), 0, at(14))
 	c.Take(old)
 	requireFound(t, c, Absent, named("a"), at(14))
-	c.Take(told(c, 13))
+	c.Take(changesTo(c, 13))
 	requireFound(t, c, Unknown, named("a"), at(14), "the replica is behind: it knows no newer changes")
-	c.Take(told(c, 14))
+	c.Take(changesTo(c, 14))
 	requireFound(t, c, Absent, named("a"), at(14))
 }
 
@@ -144,7 +144,7 @@ func TestCacheIsBounded(t *testing.T) {
 	require.LessOrEqual(t, len(c.Watching(time.Second).Interest), ask.MaxInterest)
 	require.False(t, c.Grown())
 	for i := range uint64(3 * maxOutdated) {
-		c.Take(told(c, i+2, changed(i+2, false, fmt.Sprint(i))))
+		c.Take(changesTo(c, i+2, changed(i+2, false, fmt.Sprint(i))))
 	}
 	require.LessOrEqual(t, len(c.outdated.names), maxOutdated)
 	c.Learn(named("0"), 0, at(1))

@@ -144,14 +144,14 @@ func (c *Cache) isMissing(x *ask.Changes) bool {
 	if x.From != c.from {
 		return false
 	}
-	told := map[uint64]bool{}
+	reported := map[uint64]bool{}
 	for i := range x.List {
 		if x.List[i].Own {
-			told[x.List[i].Place] = true
+			reported[x.List[i].Place] = true
 		}
 	}
 	for place, named := range c.own {
-		if named && place <= x.To && !told[place] {
+		if named && place <= x.To && !reported[place] {
 			return true
 		}
 	}

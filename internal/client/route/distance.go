@@ -28,8 +28,8 @@ func (d *distance) add(took time.Duration) {
 	}
 }
 
-// quorumTrip is the estimated distance of a partition from a region: the round trip to the nearest majority
-// of its replicas.
+// quorumTrip returns the estimated distance of a partition from a region: the round trip to the nearest
+// majority of its replicas.
 func quorumTrip(from topology.Region, nearestFirst []topology.Replica) time.Duration {
 	if len(nearestFirst) == 0 {
 		return 0

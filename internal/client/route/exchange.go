@@ -86,8 +86,8 @@ const (
 // errHangs means that a server accepts requests and answers none.
 var errHangs = errors.New("its server does not answer a query of the status either")
 
-// sendNear is send for a replica in the client's region. It returns errHangs if the server of the replica
-// hangs.
+// sendNear is like send, for a replica in the client's region. It returns errHangs if the server of the
+// replica hangs.
 func (x *exchanger) sendNear(ctx context.Context, to multicast.ProcessID, request *ask.Request, patience time.Duration) (ask.Reply, error) {
 	ctx, abandon := context.WithCancelCause(ctx)
 	asked := make(chan struct{})
@@ -155,7 +155,7 @@ func (p *partition) exchange(ctx context.Context, c class, build func() ask.Requ
 			}
 		}
 		p.net.notices.Rarely(fmt.Sprintf("partition %d", p.id),
-			"no replica of a partition answers: trying on; check that its servers run and can be reached, and whether they are overloaded",
+			"no replica of a partition answers: trying again; check that its servers run and can be reached, and whether they are overloaded",
 			"partition", p.id, "path", p.path)
 		if err := pause.Between(ctx, wait/2, wait); err != nil {
 			return ask.Reply{}, doubt, err

@@ -98,7 +98,7 @@ func (r *Router) Losses() (n uint64) {
 }
 
 // OnDisk records that a majority of the replicas of a partition has everything up to a place of a history on
-// disk, because the answer to an update said so.
+// disk, because the answer to an update confirmed it.
 func OnDisk(r *Router, partition uint16, history, place uint64) {
 	if p, err := r.partition(partition); err == nil {
 		p.durable.confirm(ask.Seen{History: history, Count: place})

@@ -27,7 +27,7 @@ func in(regions ...topology.Region) (all []topology.Replica) {
 	return all
 }
 
-// TestUpdatesGoToTheLeader if it is as near as the nearest replica; reads go to any of these.
+// Updates go to the leader if it is as near as the nearest replica. Reads go to any of the nearest replicas.
 func TestUpdatesGoToTheLeader(t *testing.T) {
 	reads := map[multicast.ProcessID]bool{}
 	for range 64 {

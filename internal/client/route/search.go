@@ -29,7 +29,7 @@ func (r *Router) Learn(ino posix.Ino, partition uint16) {
 	}
 }
 
-// Suggest is Learn from indirect information, which does not replace a known hint.
+// Suggest is like Learn, for indirect information, which does not replace a known hint.
 func (r *Router) Suggest(ino posix.Ino, partition uint16) {
 	if _, known := r.hints.Get(ino); !known {
 		r.Learn(ino, partition)

@@ -19,13 +19,13 @@ type Target struct {
 	session   uint64 // 0: the update may be sent under any session
 }
 
-// Inode is the partition in which an inode is. The router searches for it.
+// Inode returns the partition in which an inode is. The router searches for it.
 func Inode(ino posix.Ino) Target { return Target{ino: ino} }
 
-// Partition is a partition, wherever the inodes of the command are.
+// Partition returns a partition, wherever the inodes of the command are.
 func Partition(id uint16) Target { return Target{partition: id} }
 
-// Parties are the partitions of an update. The partition asked coordinates it and answers. all may have
+// Parties returns the partitions of an update. The partition asked coordinates it and answers. all may have
 // duplicates.
 func Parties(asked uint16, all ...uint16) Target {
 	all = append(all, asked)
@@ -37,7 +37,7 @@ func Parties(asked uint16, all ...uint16) Target {
 	return Target{partition: asked, parties: all}
 }
 
-// Among is Parties with the nearest party as the coordinator; preferred wins a tie.
+// Among is like Parties, with the nearest party as the coordinator; preferred wins a tie.
 func Among(preferred uint16, all ...uint16) Target {
 	t := Parties(preferred, all...)
 	t.nearest = t.Several()

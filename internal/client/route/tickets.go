@@ -93,19 +93,19 @@ func (r *Router) ShowsTicket(ino posix.Ino) bool {
 	return len(t.young)+len(t.old) == 0 || !meta.NeedsTicket(ino) || t.get(ino) != (posix.Ticket{})
 }
 
-// learn stores the tickets of a reply: those of the inodes in told, and those of named if the reply renews
-// them.
-func (t *tickets) learn(given []posix.Ticket, told, named []posix.Ino) {
-	if len(given) == 0 || len(given) != len(told) && len(given) != len(told)+len(named) {
+// learn stores the tickets of a reply: those of the inodes in returned, and those of named if the reply
+// renews them.
+func (t *tickets) learn(given []posix.Ticket, returned, named []posix.Ino) {
+	if len(given) == 0 || len(given) != len(returned) && len(given) != len(returned)+len(named) {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, ticket := range given {
-		if i < len(told) {
-			t.put(told[i], ticket)
+		if i < len(returned) {
+			t.put(returned[i], ticket)
 		} else {
-			t.put(named[i-len(told)], ticket)
+			t.put(named[i-len(returned)], ticket)
 		}
 	}
 }

@@ -26,8 +26,8 @@ func (r *Router) Update(ctx context.Context, cmd *meta.Command, to Target) (Answ
 // session.
 type Build func(at uint16) (cmd *meta.Command, session uint64, err error)
 
-// UpdateBuilt is Update of a command that depends on the partition of its inode. It calls build for each
-// attempt, and returns errors of build unchanged.
+// UpdateBuilt is like Update, for a command that depends on the partition of its inode. It calls build for
+// each attempt, and returns errors of build unchanged.
 func (r *Router) UpdateBuilt(ctx context.Context, ino posix.Ino, build Build) (Answer, error) {
 	ctx, cancel := r.Operation(ctx)
 	defer cancel()

@@ -5,7 +5,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// queueOf asks for the oldest blocks in a queue, dropped before a time.
+// queueOf returns a query for the oldest blocks in a queue that were dropped before a time.
 func queueOf(limit int, before posix.Time) *meta.Command {
 	return &meta.Command{Op: meta.OpQueue, Length: uint64(limit), Time: before}
 }

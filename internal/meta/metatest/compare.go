@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// asker answers queries: a machine, or several.
+// asker answers queries: one machine, or the machines of several partitions.
 type asker interface {
 	Query(c *meta.Command) meta.Result
 }
@@ -85,7 +85,7 @@ func (m *Model) sameContent(machine asker, ino posix.Ino, offset, length uint64)
 	return nil
 }
 
-// Same compares all that can be asked of the machine.
+// Same compares the answers of the machine to all queries with those of the model.
 func (m *Model) Same(machine *meta.Machine) error {
 	if got, want := machine.Orphans(0, len(m.nodes)+1), m.Orphans(); !slices.Equal(got, want) {
 		return fmt.Errorf("orphans %v, want %v", got, want)

@@ -145,7 +145,7 @@ func (m *Model) fallocate(c *meta.Command) posix.Code {
 	return posix.OK
 }
 
-// xattr sets or removes one.
+// xattr sets or removes an extended attribute.
 func (m *Model) xattr(c *meta.Command) posix.Code {
 	n := m.nodes[c.Ino]
 	if n == nil {
@@ -188,7 +188,7 @@ func xattrName(name string) posix.Code {
 	return posix.OK
 }
 
-// listing is the result of listxattr.
+// listing returns the result of listxattr.
 func listing(n *node) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(n.xattrs)) {

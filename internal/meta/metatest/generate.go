@@ -8,17 +8,17 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Source gives the choices of a run: below n, or ok false at the end of the run.
+// Source returns the next random choice of a run, which is below n. ok is false at the end of the run.
 type Source func(n int) (choice int, ok bool)
 
-// generator makes commands that often succeed and often just fail.
+// generator generates random commands. Many of them succeed, and many of them fail by a small mistake.
 type generator struct {
 	source Source
 	ended  bool
 	model  *Model
 	time   posix.Time
 	block  uint64
-	once   bool // no block is tried twice
+	once   bool // no block is used twice
 }
 
 func (g *generator) pick(n int) int {
@@ -30,10 +30,11 @@ func (g *generator) pick(n int) int {
 	return choice
 }
 
-// chance is true once in n times.
+// chance returns true with probability 1/n.
 func (g *generator) chance(n int) bool { return g.pick(n) == n-1 }
 
-// maxFile bounds the size of the model's files; fileStep makes writes meet each other's ends.
+// maxFile is the maximum size of the model's files. Offsets are usually multiples of fileStep, so that writes
+// often end where other writes begin.
 const (
 	maxFile  = 24 << 10
 	fileStep = 512
@@ -50,7 +51,7 @@ func (g *generator) name() string {
 	return names[g.pick(len(names))]
 }
 
-// ino is mostly one that exists, or of the wanted type.
+// ino draws an inode number: usually that of an existing inode of the wanted type.
 func (g *generator) ino(wanted posix.Mode) posix.Ino {
 	switch {
 	case g.chance(40):
@@ -71,7 +72,7 @@ func (g *generator) ino(wanted posix.Mode) posix.Ino {
 
 func (g *generator) dir() posix.Ino { return g.ino(posix.TypeDir) }
 
-// offset is on a step, or near one.
+// offset draws an offset at or near a multiple of fileStep.
 func (g *generator) offset() uint64 {
 	o := uint64(g.pick(maxFile/fileStep)) * fileStep
 	if g.chance(3) {
@@ -80,7 +81,7 @@ func (g *generator) offset() uint64 {
 	return o
 }
 
-// command makes an update.
+// command generates an update.
 func (g *generator) command() *meta.Command {
 	g.time += posix.Time(g.pick(3) - 1)
 	c := &meta.Command{Time: g.time, Cred: posix.Cred{UID: uint32(g.pick(3)), GID: uint32(g.pick(3))}}
@@ -167,8 +168,8 @@ func (g *generator) write(c *meta.Command) {
 // writer is the session of all writes.
 const writer = 1
 
-// newBlock puts a block into the store; sometimes it takes one that was put before, and maybe written: then
-// that is refused.
+// newBlock puts a block into the store, and returns it. Sometimes it returns an earlier block. If an earlier
+// write has named this block, the machine must refuse the next write.
 func (g *generator) newBlock() meta.Block {
 	if !g.once && g.block > 0 && g.chance(10) {
 		id := posix.MakeBlockID(g.model.partition, writer, uint64(g.pick(int(g.block))))
@@ -196,7 +197,7 @@ func (g *generator) xattr(c *meta.Command) {
 	c.Flags = []uint32{0, 0, meta.XattrCreate, meta.XattrReplace}[g.pick(4)]
 }
 
-// query makes one that Model.Query can answer.
+// query generates a query that Model.Query can answer.
 func (g *generator) query() *meta.Command {
 	c := &meta.Command{Ino: g.ino(0)}
 	switch g.pick(6) {

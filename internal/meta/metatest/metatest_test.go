@@ -12,7 +12,7 @@ import (
 
 func memory() Store { return kv.NewMemory() }
 
-// fromSeed is a source of that many choices.
+// fromSeed returns a source of that many choices.
 func fromSeed(seed uint64, choices int) Source {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	return func(n int) (int, bool) {
@@ -21,7 +21,7 @@ func fromSeed(seed uint64, choices int) Source {
 	}
 }
 
-// fromBytes is a source for the fuzzer.
+// fromBytes returns a source for the fuzzer.
 func fromBytes(b []byte) Source {
 	return func(n int) (int, bool) {
 		if len(b) < 2 {

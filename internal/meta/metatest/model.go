@@ -9,14 +9,14 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Model is a partition as plain maps.
+// Model is a partition in maps.
 type Model struct {
 	partition uint16
 	newest    uint64
 	nodes     map[posix.Ino]*node
 	blocks    map[posix.BlockID][]byte // the content of the block store
-	named     map[posix.BlockID]bool   // by a write
-	lost      map[posix.Ino]uint64     // orphans: the update that took the last name
+	named     map[posix.BlockID]bool   // the blocks that a write has named
+	lost      map[posix.Ino]uint64     // the orphans, with the number of the update that removed the last name
 }
 
 // node is an inode with all that it holds. The size of files and directories is computed.
@@ -30,7 +30,7 @@ type node struct {
 	xattrs  map[string]string
 }
 
-// NewModel is a partition at birth.
+// NewModel returns the model of a new partition.
 func NewModel(cfg meta.Config, blocks map[posix.BlockID][]byte) *Model {
 	m := &Model{partition: cfg.Partition, newest: 1, nodes: map[posix.Ino]*node{}, blocks: blocks, named: map[posix.BlockID]bool{}, lost: map[posix.Ino]uint64{}}
 	root := m.addRoot(posix.MakeIno(cfg.Partition, 1), cfg.Time)
@@ -49,11 +49,11 @@ func (m *Model) addRoot(ino posix.Ino, t posix.Time) *node {
 	return root
 }
 
-// stat computes the result of stat: links are counted by looking at every directory.
+// stat computes the result of stat. It counts the links in all directories.
 func (m *Model) stat(ino posix.Ino) posix.Attr {
 	n := m.nodes[ino]
 	if n == nil {
-		return posix.Attr{Ino: ino, Mode: posix.TypeDir} // another partition's
+		return posix.Attr{Ino: ino, Mode: posix.TypeDir} // an inode of another partition
 	}
 	a := n.Attr
 	switch n.Mode.Type() {
@@ -127,7 +127,7 @@ func (m *Model) dirAndName(ino posix.Ino, name string) (*node, posix.Code) {
 	return n, code
 }
 
-// forget removes a name; an inode without another name is an orphan then.
+// forget removes a name. An inode without another name becomes an orphan.
 func (m *Model) forget(dir *node, name string, c *meta.Command, counter uint64) {
 	ino := dir.names[name]
 	delete(dir.names, name)
@@ -138,7 +138,8 @@ func (m *Model) forget(dir *node, name string, c *meta.Command, counter uint64) 
 	}
 }
 
-// implied is a time that a change at t sets: t, unless n has been changed later. Then it goes forward only.
+// implied returns the time that a change at t sets: t, unless n was changed later. In that case the time must
+// not decrease.
 func (n *node) implied(old, t posix.Time) posix.Time {
 	if t < n.Ctime {
 		return max(old, t)
@@ -146,7 +147,7 @@ func (n *node) implied(old, t posix.Time) posix.Time {
 	return t
 }
 
-// change sets ctime, which goes forward only.
+// change sets ctime, which never decreases.
 func (n *node) change(t posix.Time) { n.Ctime = max(n.Ctime, t) }
 
 func touch(n *node, t posix.Time) {
@@ -154,7 +155,7 @@ func touch(n *node, t posix.Time) {
 	n.change(t)
 }
 
-// Apply is an update.
+// Apply executes an update.
 func (m *Model) Apply(c *meta.Command, counter uint64) meta.Result {
 	var code posix.Code
 	var r meta.Result
@@ -184,7 +185,7 @@ func (m *Model) Apply(c *meta.Command, counter uint64) meta.Result {
 	return r
 }
 
-// try returns the code that Apply would give, and changes nothing.
+// try returns the code that Apply would return, and changes nothing.
 func (m *Model) try(c *meta.Command) posix.Code {
 	other := *m
 	other.nodes, other.named, other.lost = map[posix.Ino]*node{}, maps.Clone(m.named), maps.Clone(m.lost)
@@ -284,7 +285,7 @@ func (m *Model) link(c *meta.Command) posix.Code {
 	return posix.OK
 }
 
-// remove is unlink and rmdir.
+// remove executes unlink and rmdir.
 func (m *Model) remove(c *meta.Command, counter uint64) (posix.Ino, posix.Code) {
 	dir, code := m.dirAndName(c.Ino, c.Name)
 	if code != posix.OK {
@@ -402,7 +403,7 @@ func (m *Model) Reap(ino posix.Ino) {
 	}
 }
 
-// Orphans lists them in order.
+// Orphans returns the orphans in the order of their numbers.
 func (m *Model) Orphans() []meta.Orphan {
 	var all []meta.Orphan
 	for _, ino := range slices.Sorted(maps.Keys(m.lost)) {
@@ -411,7 +412,7 @@ func (m *Model) Orphans() []meta.Orphan {
 	return all
 }
 
-// usage is the result of statfs.
+// usage returns the result of statfs.
 func (m *Model) usage() (inodes, bytes uint64) {
 	for ino := range m.nodes {
 		bytes += m.stat(ino).Bytes

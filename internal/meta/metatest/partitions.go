@@ -9,38 +9,38 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Partitions of one tree that RunPartitions tests, and the replicas of each.
+// The numbers of the partitions in RunPartitions, and of the replicas of each.
 const (
 	partitionCount = 3
 	replicaCount   = 2
 )
 
-// partition is the replicas of a partition, which execute the same things.
+// partition has the replicas of a partition, which execute the same commands.
 type partition struct {
 	cfg      meta.Config
 	stores   [replicaCount]Store
 	replicas [replicaCount]*meta.Machine
-	relayed  []*pending // ordered between partitions, and not prepared here yet
-	executed uint64     // counter of the updates that changed it
+	relayed  []*pending // commands that are ordered between partitions, and not prepared here yet
+	executed uint64     // counter of the updates of this partition
 }
 
-// cluster is the partitions of a tree, and the model of that tree.
+// cluster has the partitions of a tree, and the model of this tree.
 type cluster struct {
 	generator
 	partitions [partitionCount]*partition
-	real       map[posix.Ino]posix.Ino // numbers of the model -> of the partitions
-	known      map[posix.Ino]posix.Ino // and back
+	real       map[posix.Ino]posix.Ino // by inode number of the model: the number in the partitions
+	known      map[posix.Ino]posix.Ino // by inode number of the partitions: the number in the model
 	over       bool                    // source has ended
 	undecided  []*pending
-	again      []*meta.Command // met a hold of another command
-	calm       bool            // nothing is aborted
-	counter    uint64          // of the model
-	ordered    uint64          // commands over several partitions
-	decided    [2]uint64       // of these: refused because of others; executed
-	aborted    uint64          // commands over several partitions
-	elsewhere  uint64          // things made in another partition than their directory
-	failed     error           // of a query
-	collected  uint64          // blocks
+	again      []*meta.Command // commands that have met a hold of another command
+	calm       bool            // no command is aborted
+	counter    uint64          // counter of the updates of the model
+	ordered    uint64          // number of ordered commands over several partitions
+	decided    [2]uint64       // numbers of them: refused because of other commands; executed
+	aborted    uint64          // number of aborted commands over several partitions
+	elsewhere  uint64          // number of inodes made in another partition than their directory
+	failed     error           // the error of a query
+	collected  uint64          // number of collected blocks
 }
 
 // Reach counts the outcomes of a run.
@@ -48,8 +48,8 @@ type Reach struct {
 	Updates          uint64
 	Decided, Refused uint64 // commands over several partitions
 	Aborted          uint64
-	Elsewhere        uint64 // things made in another partition than their directory
-	Collected        uint64 // blocks that were dropped
+	Elsewhere        uint64 // inodes made in another partition than their directory
+	Collected        uint64 // blocks that were dropped and collected
 }
 
 // RunPartitions drives several partitions and the model of the one tree that they make with the same random
@@ -98,7 +98,7 @@ func newCluster(source Source, fresh func() Store) (*cluster, error) {
 	return c, nil
 }
 
-// endless goes on when source ends, for the work that is still to be done then.
+// endless returns a source that does not end, for the work that remains when source has ended.
 func (c *cluster) endless(source Source) Source {
 	state := uint32(1)
 	return func(n int) (int, bool) {
@@ -113,13 +113,13 @@ func (c *cluster) endless(source Source) Source {
 	}
 }
 
-// restart makes a replica again from its store.
+// restart creates a replica again from its store.
 func (p *partition) restart(r int) (err error) {
 	p.replicas[r], err = meta.New(p.stores[r], p.cfg)
 	return err
 }
 
-// each does the same at all replicas, which must give the same.
+// each calls do for all replicas, which must return the same result.
 func each[T any](p *partition, do func(m *meta.Machine) T) (T, error) {
 	first := do(p.replicas[0])
 	for _, m := range p.replicas[1:] {
@@ -130,7 +130,7 @@ func each[T any](p *partition, do func(m *meta.Machine) T) (T, error) {
 	return first, nil
 }
 
-// apply executes c at a partition, as it comes out of the codec.
+// apply encodes and decodes c, and executes it at a partition.
 func (p *partition) apply(c *meta.Command) (meta.Result, error) {
 	p.executed++
 	encoded := c.Append(nil)
@@ -176,7 +176,7 @@ func (c *cluster) step() error {
 
 func (c *cluster) partition() *partition { return c.partitions[c.pick(partitionCount)] }
 
-// finish compares everything once all is done.
+// finish compares the whole states at the end.
 func (c *cluster) finish() error {
 	if err := c.settle(); err != nil {
 		return err

@@ -8,14 +8,15 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// A client tries a command in the partition of the command's directory or inode. If not everything that the
-// command concerns is there, the client looks for the partitions of the rest, and sends the command to all of
+// A client first sends a command to the partition of the command's directory or inode. If the command
+// concerns inodes of other partitions, the client finds these partitions, and sends the command to all of
 // them.
 
-// pair records that an inode of the model is one of the partitions'.
+// pair records that an inode of the model and an inode of the partitions are the same.
 func (c *cluster) pair(known, real posix.Ino) { c.real[known], c.known[real] = real, known }
 
-// realOf returns the number in the partitions: one that is not in use for one that the model does not have.
+// realOf returns the number in the partitions of an inode of the model. For an inode that the model does not
+// have, it returns an unused number.
 func (c *cluster) realOf(known posix.Ino) posix.Ino {
 	if known == 0 {
 		return 0
@@ -26,14 +27,14 @@ func (c *cluster) realOf(known posix.Ino) posix.Ino {
 	return posix.MakeIno(known.Partition()%partitionCount, 1<<40)
 }
 
-// translated is u with the numbers of the partitions.
+// translated returns u with the inode numbers of the partitions.
 func (c *cluster) translated(u *meta.Command) meta.Command {
 	t := *u
 	t.Ino, t.NewParent, t.Child = c.realOf(u.Ino), c.realOf(u.NewParent), c.realOf(u.Child)
 	return t
 }
 
-// locate finds the partition of an inode: its home if it is nowhere.
+// locate returns the partition of an inode. found is false if no partition has the inode.
 func (c *cluster) locate(ino posix.Ino) (at uint16, found bool) {
 	home := ino.Partition()
 	r := c.askAt(home, &meta.Command{Op: meta.OpGetAttr, Ino: ino})
@@ -61,13 +62,13 @@ func (c *cluster) askAt(at uint16, q *meta.Command) meta.Result {
 	return m.Query(q)
 }
 
-// query asks in the partition of c.Ino.
+// query sends a query to the partition of its inode.
 func (c *cluster) query(q meta.Command) meta.Result {
 	at, _ := c.locate(q.Ino)
 	return c.askAt(at, &q)
 }
 
-// Query answers as the one tree: in the numbers of the model, and with all attributes.
+// Query answers a query for the whole tree, with the inode numbers of the model and all attributes.
 func (c *cluster) Query(q *meta.Command) meta.Result {
 	if q.Op == meta.OpStatFS {
 		return c.statFS()
@@ -80,7 +81,7 @@ func (c *cluster) Query(q *meta.Command) meta.Result {
 	return r
 }
 
-// complete reads the attributes of an inode that is not where it was asked for.
+// complete reads the attributes of an inode that is in another partition than the queried one.
 func (c *cluster) complete(a *posix.Attr) {
 	if a.Ino == 0 {
 		return
@@ -102,7 +103,7 @@ func (c *cluster) statFS() (sum meta.Result) {
 	return sum
 }
 
-// ask compares the answer to a query. Undecided commands are not to be seen.
+// ask compares the answer to a random query. The effects of undecided commands must not be visible.
 func (c *cluster) ask() error {
 	switch c.pick(4) {
 	case 0:
@@ -121,7 +122,7 @@ func (c *cluster) ask() error {
 	return nil
 }
 
-// begin tries u in one partition, and then starts it in all that it needs.
+// begin executes u in one partition if possible, and otherwise starts u in all partitions that it concerns.
 func (c *cluster) begin(u *meta.Command) error {
 	t := c.translated(u)
 	if !c.exist(&t) {
@@ -154,7 +155,7 @@ func (c *cluster) begin(u *meta.Command) error {
 	return nil
 }
 
-// putAgain puts the blocks of a write for the partition that is to execute it.
+// putAgain puts the blocks of a write again, for the partition that will execute the write.
 func (c *cluster) putAgain(t *meta.Command, at uint16) {
 	t.Blocks = slices.Clone(t.Blocks)
 	for i := range t.Blocks {
@@ -165,7 +166,7 @@ func (c *cluster) putAgain(t *meta.Command, at uint16) {
 	}
 }
 
-// answering returns the inode of which the partition is asked.
+// answering returns the inode whose partition gets the command first.
 func answering(t *meta.Command) posix.Ino {
 	switch t.Op {
 	case meta.OpLink:
@@ -176,12 +177,13 @@ func answering(t *meta.Command) posix.Ino {
 	return t.Ino
 }
 
-// amid executes a command in one of the partitions that have decided x, which the others have not.
+// amid executes a command in one of the partitions that have decided x, while the other parties have not
+// decided x.
 func (c *cluster) amid(x *pending, decided []uint16) error {
 	u := c.command()
 	switch c.pick(4) {
 	case 0:
-		u = &meta.Command{Op: meta.OpUnlink, Time: c.time} // the inode that has just come to its place
+		u = &meta.Command{Op: meta.OpUnlink, Time: c.time} // of the name that x has just changed
 		c.collide(u, x)
 	case 2:
 		u = &meta.Command{Op: meta.OpFallocate, Time: c.time, Length: 2 * maxFile, Flags: meta.FallocatePunch} // its blocks
@@ -195,7 +197,7 @@ func (c *cluster) amid(x *pending, decided []uint16) error {
 	at, found := c.locate(answering(&t))
 	if q := (meta.Command{Op: meta.OpGetAttr, Ino: answering(&t)}); x.command.Op == meta.OpMove && x.command.Child == q.Ino &&
 		c.partitions[x.command.Target].replicas[0].Query(&q).Code == posix.OK {
-		at = x.command.Target // as a client that learned this from it, before its home has decided
+		at = x.command.Target // a client may have learned this from the target before the home has decided
 	}
 	if !found || !slices.Contains(decided, at) || !c.exist(&t) {
 		return nil
@@ -215,8 +217,8 @@ func (c *cluster) disturb() {
 	}
 }
 
-// exist reports whether all inodes that t was given are somewhere. A client that does not find one does not
-// send t.
+// exist reports whether some partition has each inode of t. A client does not send t if it does not find one
+// of them.
 func (c *cluster) exist(t *meta.Command) bool {
 	for _, ino := range []posix.Ino{t.Ino, t.NewParent, t.Child} {
 		if _, found := c.locate(ino); ino != 0 && !found {
@@ -226,8 +228,8 @@ func (c *cluster) exist(t *meta.Command) bool {
 	return true
 }
 
-// stale checks that the model also refuses a command on an inode that no partition has. Its reason may be
-// another one.
+// stale checks that the model also refuses a command on an inode that no partition has. The error of the
+// model may be another one.
 func (c *cluster) stale(u *meta.Command) error {
 	if u.Op == meta.OpMove || u.Op == meta.OpPlace {
 		return nil
@@ -319,7 +321,7 @@ func (c *cluster) isDirectory(ino posix.Ino) bool {
 	return ino != 0 && c.query(meta.Command{Op: meta.OpGetAttr, Ino: ino}).Attr.Mode.IsDir()
 }
 
-// chain gives dir and the directories above it at which its way up enters another partition.
+// chain returns dir, and each directory above it at which the path to the root enters another partition.
 func (c *cluster) chain(dir posix.Ino) (chain []posix.Ino) {
 	for dir != 0 && len(chain) < 100 {
 		chain = append(chain, dir)
@@ -371,7 +373,7 @@ func (c *cluster) compare(u *meta.Command, r, want meta.Result, disturbed bool) 
 		same = r.Attr.Ino == want.Attr.Ino && r.Attr.Mode.Type() == want.Attr.Mode.Type()
 	}
 	if u.Op == meta.OpRename && r.Code == posix.EISDIR && want.Code == posix.ENOTEMPTY {
-		return nil // both are true of a directory above: over partitions nobody looks for it
+		return nil // both errors are right for a directory above: with several partitions this case is not checked
 	}
 	if r.Code != want.Code || !same || u.Op == meta.OpWrite && r.Number != want.Number {
 		return fmt.Errorf("%+v: %+v, want %+v", u, r, want)
@@ -379,7 +381,7 @@ func (c *cluster) compare(u *meta.Command, r, want meta.Result, disturbed bool) 
 	return nil
 }
 
-// open does the rest of a mknod that found a file in another partition.
+// open completes a mknod that has found an existing file in another partition.
 func (c *cluster) open(u *meta.Command, ino posix.Ino) (meta.Result, error) {
 	at, _ := c.locate(ino)
 	p := c.partitions[at]
@@ -389,7 +391,7 @@ func (c *cluster) open(u *meta.Command, ino posix.Ino) (meta.Result, error) {
 	return p.replicas[0].Query(&meta.Command{Op: meta.OpGetAttr, Ino: ino}), nil
 }
 
-// moved looks at the answer to a Move, which the tree does not show.
+// moved checks the answer to a Move, which does not change the tree.
 func (c *cluster) moved(u *meta.Command, r meta.Result, disturbed bool) error {
 	n := c.model.nodes[u.Child]
 	_, lost := c.model.lost[u.Child]

@@ -8,19 +8,19 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// pending is a command over several partitions on its way.
+// pending is an undecided command over several partitions.
 type pending struct {
 	number    uint64
 	asked     *meta.Command // as the generator made it
 	command   meta.Command
 	parties   []uint16
-	last      uint16 // the party at which it was relayed last: its time counts
+	last      uint16 // the party at which it was relayed last; the time of this relay counts
 	votes     [][]byte
-	disturbed bool         // something else was executed since the first vote
-	refusals  []posix.Code // of parties that refused it alone, and the model's answer at that time
+	disturbed bool         // another command was executed since the first vote
+	refusals  []posix.Code // for each party that has refused it alone: the code, and the answer of the model at that time
 }
 
-// advance lets an undecided command do one more step.
+// advance executes one more step of an undecided command.
 func (c *cluster) advance() error {
 	x := c.undecided[c.pick(len(c.undecided))]
 	switch {
@@ -71,8 +71,9 @@ func (c *cluster) prepare(p *partition) error {
 	return err
 }
 
-// refused takes note that a party refuses x alone: so must the model, now, since nothing is held for it to
-// stay so. Unless the code is final, the client may have been wrong about the inodes of the names.
+// refused records that a party refuses x alone. The model must refuse x now, because the party holds nothing,
+// so the reason may disappear later. Unless the code is final, the client may have sent wrong inodes for the
+// names.
 func (c *cluster) refused(x *pending, vote meta.Vote) error {
 	switch x.command.Op {
 	case meta.OpMove, meta.OpPlace:
@@ -102,7 +103,7 @@ func (c *cluster) isNamed(x *pending) bool {
 	return true
 }
 
-// settle finishes all commands, and tries again those that met others.
+// settle decides all commands, and then repeats the commands that have met others.
 func (c *cluster) settle() error {
 	for len(c.undecided) > 0 {
 		if err := c.advance(); err != nil {
@@ -119,7 +120,7 @@ func (c *cluster) settle() error {
 	return nil
 }
 
-// alone executes u when nothing is in its way.
+// alone executes u while no other command is undecided.
 func (c *cluster) alone(u *meta.Command) error {
 	c.calm = true
 	defer func() { c.calm = false }()
@@ -136,15 +137,15 @@ func (c *cluster) alone(u *meta.Command) error {
 			return nil
 		}
 		c.again = nil
-		if err := c.deliverAll(); err != nil { // it may wait for numbers, or for an inode to be made
+		if err := c.deliverAll(); err != nil { // u may wait for inode numbers, or for the creation of an inode
 			return err
 		}
 	}
 	return fmt.Errorf("%+v comes to no end", u)
 }
 
-// decide tells all parties the votes, in any order. Where a command is decided, later commands may build upon
-// it before the other parties know the decision.
+// decide passes the votes to all parties, in any order. A party that has decided may execute later commands
+// that depend on the decision, before the other parties know it.
 func (c *cluster) decide(x *pending) error {
 	c.forget(x)
 	var answer meta.Result
@@ -179,7 +180,7 @@ func (c *cluster) decide(x *pending) error {
 	return nil
 }
 
-// abort ends x before all parties have voted, or after that.
+// abort aborts x, before or after all parties have voted.
 func (c *cluster) abort(x *pending) error {
 	c.forget(x)
 	c.aborted++
@@ -198,10 +199,10 @@ func (c *cluster) forget(x *pending) {
 	c.undecided = slices.DeleteFunc(c.undecided, func(other *pending) bool { return other == x })
 }
 
-// again reports whether a command is to be tried again.
+// again reports whether a command must be tried again.
 func again(code posix.Code) bool { return code == posix.EREMOTE || code == posix.EHELD }
 
-// outcome takes note of the outcome of x.
+// outcome records and checks the outcome of x.
 func (c *cluster) outcome(x *pending, r meta.Result) error {
 	if again(r.Code) {
 		c.decided[0]++

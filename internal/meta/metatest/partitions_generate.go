@@ -8,7 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// next makes a command, sometimes one that the model does not know because the tree does not show it.
+// next generates a command. Some of the commands, such as Move, are unknown to the model, because they do not
+// change the tree.
 func (c *cluster) next() *meta.Command {
 	u := c.command()
 	switch c.pick(10) {
@@ -33,7 +34,7 @@ func (c *cluster) next() *meta.Command {
 	return u
 }
 
-// collide makes u about something that x is about.
+// collide changes u so that it concerns an inode that x also concerns.
 func (c *cluster) collide(u *meta.Command, x *pending) {
 	ino := c.involved(x)
 	n := c.model.nodes[ino]
@@ -60,7 +61,7 @@ func (c *cluster) collide(u *meta.Command, x *pending) {
 	}
 }
 
-// involved picks one of the inodes that x is about.
+// involved draws one of the inodes that x concerns.
 func (c *cluster) involved(x *pending) posix.Ino {
 	switch c.pick(4) {
 	case 0:

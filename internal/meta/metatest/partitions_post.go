@@ -6,8 +6,8 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 )
 
-// deliver sends posts of p, sometimes twice, and sometimes it does not learn that they have come: then they
-// are sent again.
+// deliver sends posts of p, sometimes twice. Sometimes p does not learn of their execution, and sends them
+// again.
 func (c *cluster) deliver(p *partition) error {
 	to, err := each(p, func(m *meta.Machine) []uint16 { return m.Destinations() })
 	if err != nil || len(to) == 0 {
@@ -46,7 +46,7 @@ func (c *cluster) deliverTo(p *partition, to uint16, limit int, lost bool) error
 	return err
 }
 
-// awaited has the inodes made that are reserved in a partition.
+// awaited delivers all posts to a partition, so that it creates the inodes with reserved numbers.
 func (c *cluster) awaited(to uint16) error {
 	for range 1000 {
 		left := 0
@@ -80,7 +80,7 @@ func (c *cluster) deliverAll() error {
 	return fmt.Errorf("the outboxes do not get empty")
 }
 
-// reap lets an orphan go that its home knows.
+// reap removes an orphan that its home knows.
 func (c *cluster) reap() error {
 	p := c.partition()
 	orphans := p.replicas[0].Orphans(0, 8)
@@ -97,8 +97,8 @@ func (c *cluster) reap() error {
 	return err
 }
 
-// collect deletes some of the blocks that a partition has dropped, while their homes may not know yet.
-// Sometimes the same are deleted twice.
+// collect deletes some of the blocks that a partition has dropped, perhaps before their homes know this.
+// Sometimes it deletes the same blocks twice.
 func (c *cluster) collect() error {
 	p, ask := c.partition(), queueOf(c.pick(5), c.time)
 	r, err := each(p, func(m *meta.Machine) meta.Result { return m.Query(ask) })

@@ -5,8 +5,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Query answers the queries that have one value as their result. ReadDir and Extents leave the machine a
-// choice, and are compared by their meaning (compare.go).
+// Query answers the queries with exactly one right result. The results of ReadDir and Extents may differ in
+// form, and are compared by their meaning (compare.go).
 func (m *Model) Query(c *meta.Command) meta.Result {
 	n := m.nodes[c.Ino]
 	if n == nil && c.Op != meta.OpStatFS {

@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Store is the keys of a machine.
+// Store has the keys of a machine.
 type Store interface {
 	meta.Keys
 	Commit(sync bool) error
@@ -23,7 +23,7 @@ var Config = meta.Config{
 	Time:      1000,
 }
 
-// run is two machines and the model, which must agree.
+// run has two machines and the model, which must agree.
 type run struct {
 	generator
 	stores   [2]Store
@@ -31,8 +31,8 @@ type run struct {
 	counter  uint64
 }
 
-// Run drives two machines on stores, which are empty, and the model with the same commands until source
-// ends. fresh makes one more store. The first difference is the error.
+// Run executes the same random commands on two machines with empty stores and on the model, until source
+// ends. fresh returns another empty store. Run returns the first difference as an error.
 func Run(source Source, stores [2]Store, fresh func() Store) error {
 	r := &run{stores: stores}
 	r.generator = generator{source: source, model: NewModel(Config, map[posix.BlockID][]byte{}), time: Config.Time}
@@ -73,7 +73,7 @@ func (r *run) step(fresh func() Store) error {
 	return nil
 }
 
-// update applies c, as it comes out of the codec, everywhere.
+// update encodes and decodes c, and applies it to the model and to both machines.
 func (r *run) update(c *meta.Command) error {
 	decoded, err := meta.DecodeCommand(c.Append(nil))
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *run) ask() error {
 	return nil
 }
 
-// reap lets an orphan go, or tries to with an inode that is none.
+// reap removes an orphan. Sometimes it tries to remove an inode that is no orphan.
 func (r *run) reap() error {
 	ino := r.ino(0)
 	if orphans := r.model.Orphans(); len(orphans) > 0 && !r.chance(4) {
@@ -150,7 +150,7 @@ func (r *run) collect() error {
 	return nil
 }
 
-// replace goes on with a machine restored from a snapshot of the other one.
+// replace replaces one machine by a machine that is restored from a snapshot of the other one.
 func (r *run) replace(fresh func() Store) error {
 	keys, err := r.copyOf(0, fresh)
 	if err != nil {

@@ -12,13 +12,13 @@
 //	    Delay after the write. An operation that must see, or be ordered after, earlier writes calls Flush
 //	    before.
 //	D3  Each write with Append is in one command: the content of one write stays together.
-//	D4  A batch that could not be ordered is lost. Each handle that was open then is told so once, by
-//	    FlushHandle, and before that by each FlushDescriptor. The log names the inode. From then on writes to
+//	D4  A batch that could not be ordered is lost. FlushHandle reports this once for each handle that was open
+//	    then, and before that each FlushDescriptor reports it. The log names the inode. From then on writes to
 //	    the file are not kept (Write reports false), until its last handle is closed. If servers did not
 //	    answer, the batches that were sealed after it are lost at once.
 //	D5  Attributes that a file's owner sets, while content of the new file is kept, are kept with it
-//	    (SetAttr): the file gets its content and then these attributes. The mode and times that the owner is
-//	    told stay true, but for the time of the last change.
+//	    (SetAttr): the file gets its content and then these attributes. The mode and the times that the owner
+//	    gets in the answer stay true, except for the time of the last change.
 //	D6  The content in memory, with the memory of each batch beside it, is bounded. A write that does not fit
 //	    waits until other content was ordered. A file has at most 64 sealed batches: a further write is not
 //	    kept.

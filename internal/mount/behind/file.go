@@ -29,7 +29,7 @@ type file struct {
 // take keeps a write, and returns the memory that it needs in bytes. It reports false if the file has failed,
 // or if too many of its batches wait to be ordered. The caller holds mu.
 func (f *file) take(w *Write) (grown int64, ok bool) {
-	f.reported[w.Handle] = f.told(w.Handle) // the handle may have been opened by an earlier process
+	f.reported[w.Handle] = f.reportedTo(w.Handle) // the handle may have been opened by an earlier process
 	if f.failures > 0 || f.files.closed.Load() {
 		return 0, false
 	}
@@ -162,11 +162,11 @@ func (f *file) lost(err error) {
 	defer f.mu.Unlock()
 	f.failures++
 	f.failure = err
-	f.files.untold.add(f.ino)
+	f.files.unreportedLosses.add(f.ino)
 }
 
-// told returns the number of failures that were reported to a handle. The caller holds mu.
-func (f *file) told(handle uint64) uint64 {
+// reportedTo returns the number of failures that were reported to a handle. The caller holds mu.
+func (f *file) reportedTo(handle uint64) uint64 {
 	if n, known := f.reported[handle]; known {
 		return n
 	}
@@ -177,10 +177,10 @@ func (f *file) told(handle uint64) uint64 {
 func (f *file) unreported(handle uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.told(handle) == f.failures {
+	if f.reportedTo(handle) == f.failures {
 		return nil
 	}
-	f.files.untold.remove(f.ino)
+	f.files.unreportedLosses.remove(f.ino)
 	return f.failure
 }
 
@@ -188,11 +188,11 @@ func (f *file) unreported(handle uint64) error {
 func (f *file) report(handle uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.told(handle) == f.failures {
+	if f.reportedTo(handle) == f.failures {
 		return nil
 	}
 	f.reported[handle] = f.failures
-	f.files.untold.remove(f.ino)
+	f.files.unreportedLosses.remove(f.ino)
 	return f.failure
 }
 

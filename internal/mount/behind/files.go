@@ -62,7 +62,7 @@ type Files struct {
 	names  atomic.Uint64 // number of changes of names
 	closed atomic.Bool   // no further write is kept
 
-	untold untold
+	unreportedLosses unreportedLosses
 
 	mu    sync.Mutex // locked before the mutex of a file
 	files map[posix.Ino]*file
@@ -72,7 +72,7 @@ type Files struct {
 func New(cfg Config) *Files {
 	f := &Files{
 		cfg: cfg, memory: semaphore.NewWeighted(cfg.Memory), staging: make(chan struct{}, maxStaging),
-		settled: recent.New[posix.Ino, uint64](maxSettled), files: map[posix.Ino]*file{}, untold: untold{inos: map[posix.Ino]struct{}{}},
+		settled: recent.New[posix.Ino, uint64](maxSettled), files: map[posix.Ino]*file{}, unreportedLosses: unreportedLosses{inos: map[posix.Ino]struct{}{}},
 	}
 	f.life, f.end = context.WithCancelCause(context.Background())
 	return f
@@ -156,21 +156,21 @@ func (f *Files) Unreported(each func(ino posix.Ino, handle uint64, err error)) {
 
 // TellLosses reports whether content was lost since its last call without a report to any program.
 func (f *Files) TellLosses() bool {
-	f.untold.Lock()
-	defer f.untold.Unlock()
-	some := len(f.untold.inos) > 0
-	clear(f.untold.inos)
+	f.unreportedLosses.Lock()
+	defer f.unreportedLosses.Unlock()
+	some := len(f.unreportedLosses.inos) > 0
+	clear(f.unreportedLosses.inos)
 	return some
 }
 
-// untold has the inodes with losses for TellLosses. Above maxSettled inodes, further ones are counted
-// together.
-type untold struct {
+// unreportedLosses has the inodes with losses for TellLosses. Above maxSettled inodes, further ones are
+// counted together.
+type unreportedLosses struct {
 	sync.Mutex
 	inos map[posix.Ino]struct{} // GUARDED_BY Mutex
 }
 
-func (u *untold) add(ino posix.Ino) {
+func (u *unreportedLosses) add(ino posix.Ino) {
 	u.Lock()
 	defer u.Unlock()
 	if len(u.inos) < maxSettled {
@@ -178,7 +178,7 @@ func (u *untold) add(ino posix.Ino) {
 	}
 }
 
-func (u *untold) remove(ino posix.Ino) {
+func (u *unreportedLosses) remove(ino posix.Ino) {
 	u.Lock()
 	defer u.Unlock()
 	delete(u.inos, ino)
@@ -226,7 +226,8 @@ func (f *Files) Flush(ctx context.Context, ino posix.Ino) error {
 	return at.pending().wait(ctx)
 }
 
-// FlushToDisk is Flush before a wait for the disks of the servers: the batch that collects writes has OnDisk.
+// FlushToDisk is like Flush, for a caller that waits for the disks of the servers afterwards: the batch that
+// collects writes has OnDisk.
 func (f *Files) FlushToDisk(ctx context.Context, ino posix.Ino) error {
 	if at := f.get(ino); at != nil {
 		at.demandDisk()
@@ -247,14 +248,14 @@ func (r *run) wait(ctx context.Context) error {
 	}
 }
 
-// FlushHandle is Flush for fsync of an open file, and before a write that is not kept. It also returns the
-// error of lost content, once for each handle.
+// FlushHandle is like Flush, for fsync of an open file, and before a write that is not kept. It also returns
+// the error of lost content, once for each handle.
 func (f *Files) FlushHandle(ctx context.Context, ino posix.Ino, handle uint64) error {
 	return f.flushHandle(ctx, ino, handle, (*file).report)
 }
 
-// FlushDescriptor is Flush for the close of a descriptor of an open file. It also returns the error of lost
-// content, at each close until FlushHandle has reported the loss to the handle: a duplicate of the
+// FlushDescriptor is like Flush, for the close of a descriptor of an open file. It also returns the error of
+// lost content, at each close until FlushHandle has reported the loss to the handle: a duplicate of the
 // descriptor, such as one inherited by a child process, may be closed without a check of the error.
 func (f *Files) FlushDescriptor(ctx context.Context, ino posix.Ino, handle uint64) error {
 	return f.flushHandle(ctx, ino, handle, (*file).unreported)
@@ -274,12 +275,12 @@ func (f *Files) flushHandle(ctx context.Context, ino posix.Ino, handle uint64, f
 // IsSettled reports whether all content is ordered or lost.
 func (f *Files) IsSettled() bool { return f.unordered.Load() == 0 }
 
-// FlushAll is Flush of all files.
+// FlushAll calls Flush for all files.
 func (f *Files) FlushAll(ctx context.Context) error {
 	return f.FlushThose(ctx, func(posix.Ino) bool { return true })
 }
 
-// FlushThose is Flush of the files for which those is true.
+// FlushThose calls Flush for the files for which those is true.
 func (f *Files) FlushThose(ctx context.Context, those func(posix.Ino) bool) error {
 	for _, r := range f.seal(those) {
 		if err := r.wait(ctx); err != nil {

@@ -105,7 +105,7 @@ func (c *cluster) Write(ctx context.Context, b *Batch) error {
 	return nil
 }
 
-// put is a write to a file in memory.
+// put returns content after a write of data at an offset.
 func put(content []byte, at int, data []byte) []byte {
 	content = append(content, make([]byte, max(0, at+len(data)-len(content)))...)
 	copy(content[at:], data)

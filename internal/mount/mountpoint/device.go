@@ -74,9 +74,9 @@ func attachByHelper(dir string, o *Options) (fd int, err error) {
 	cmd := exec.Command(helper, "-o", strings.Join(options, ","), "--", dir)
 	cmd.Env = append(os.Environ(), "_FUSE_COMMFD=3")
 	cmd.ExtraFiles = []*os.File{theirs}
-	said, err := cmd.CombinedOutput()
+	output, err := cmd.CombinedOutput()
 	if err := errors.Join(err, theirs.Close()); err != nil {
-		return -1, fmt.Errorf("%w: %s", err, strings.TrimSpace(string(said)))
+		return -1, fmt.Errorf("%w: %s", err, strings.TrimSpace(string(output)))
 	}
 	control := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(pair[0], make([]byte, 1), control, unix.MSG_CMSG_CLOEXEC)
@@ -106,8 +106,9 @@ func Descriptors(control []byte, count int) (fds []int, err error) {
 	return fds, nil
 }
 
-// Tries to change a mount that is in use, and the first pause between them, which doubles: the kernel closes
-// files, and forgets removed ones, after the program that had them open has been told so.
+// The number of attempts to change a mount that is in use, and the first pause between them, which doubles.
+// The kernel may close a file, or forget a removed one, a moment after the system call of the program has
+// returned.
 const (
 	busyTries = 5
 	busyPause = 5 * time.Millisecond

@@ -19,7 +19,7 @@ import (
 type connection struct {
 	file   *os.File
 	raw    syscall.RawConn
-	pauses atomic.Uint64 // so far: readers that began before the last one must end
+	pauses atomic.Uint64 // number of pauses so far; readers that began before the last pause must end
 }
 
 // errEnded means that the mount has ended: unmounted, or aborted.
@@ -41,7 +41,8 @@ func newConnection(fd int) (*connection, error) {
 	return &connection{file: file, raw: raw}, nil
 }
 
-// sameConnection is a connection by another descriptor of file. The owner of file may take the mount back.
+// sameConnection returns a connection with a duplicate of the descriptor of file. So the owner of file can
+// take the mount back.
 func sameConnection(file *os.File) (*connection, error) {
 	raw, err := file.SyscallConn()
 	if err != nil {
@@ -77,8 +78,8 @@ func (c *connection) dup(open func(fd int) (*os.File, error)) (file *os.File, er
 	return file, errors.Join(failed, err)
 }
 
-// asFile takes over fd. No reader may be active. Reads of the file block: the runtime's poller would have to
-// wake the readers, which makes reading half as fast.
+// asFile returns a file that owns fd. No reader may be active. Reads of the file block a thread. With the
+// runtime's poller, which would have to wake the readers, reading is half as fast.
 func asFile(fd int) (*os.File, error) {
 	unix.CloseOnExec(fd)
 	if err := unix.SetNonblock(fd, false); err != nil {
@@ -137,7 +138,7 @@ func (c *connection) block(yes bool) (err error) {
 	return err
 }
 
-// read reads one request for a reader that began after this number of pauses.
+// read reads one request. pauses is the number of pauses before the beginning of the reader.
 func (c *connection) read(into []byte, pauses uint64) (n int, err error) {
 	for c.pauses.Load() == pauses {
 		if c.raw.Control(func(fd uintptr) { n, err = unix.Read(int(fd), into) }) != nil {
@@ -184,10 +185,10 @@ const (
 func (c *connection) notify(code uint32, body []byte) error {
 	header := binary.NativeEndian.AppendUint32(nil, uint32(outHeaderSize+len(body)))
 	header = binary.NativeEndian.AppendUint32(header, code)
-	header = binary.NativeEndian.AppendUint64(header, 0) // no request
+	header = binary.NativeEndian.AppendUint64(header, 0) // a notice belongs to no request
 	return c.write(header, body)
 }
 
-// resend makes the kernel send the requests again that were read and not answered. It needs Linux 6.9 and the
+// resend makes the kernel repeat the requests that were read and not answered. It needs Linux 6.9 and the
 // negotiated capability.
 func (c *connection) resend() error { return c.notify(noticeResend, nil) }

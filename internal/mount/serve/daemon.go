@@ -22,7 +22,7 @@ func Held() (*Keeper, *Handed, error) {
 	}
 	fd, err := strconv.Atoi(text)
 	if err == nil {
-		err = os.Unsetenv(holderVariable) // not for the daemon's own children
+		err = os.Unsetenv(holderVariable) // the children of the daemon must not get it
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s=%s: %w", holderVariable, text, err)

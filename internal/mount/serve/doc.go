@@ -16,25 +16,27 @@
 // (ErrBusy). Requests that only read or that wait for a lock (flock, F_SETLKW) are interrupted inside the
 // process, since nothing depends on them yet. They travel with the state, and the successor begins them
 // again: their programs see a wait, no EINTR. Sessions keep their numbers, so an update is executed once. If
-// the version of a successor would agree on other terms with the kernel, the successor is refused before it
-// has changed anything.
+// the successor's version needs other protocol terms with the kernel than those in use, the successor is
+// refused before it has changed anything.
 //
-// After a death without a handover the kernel sends the requests of the dead process again, from Linux 6.9
-// on. An older kernel does not, and such requests would hang: the mount is abandoned. The effects on programs
-// are described at Holder.
+// After a death without a handover, Linux 6.9 and later versions repeat the requests of the dead process. An
+// older kernel does not, and such requests would hang, so the mount is abandoned. The comment of Holder
+// describes the effects on programs.
 //
 // # The log of a mount
 //
-// A file system that answers changes before the cluster has ordered them keeps them in a Log, in memory that
-// another process has, too: the LogHolder, which orders them if the processes of the mount have ended. A
-// Holder keeps the access to it for the next daemon, which then orders the changes itself. So there is one
-// mechanism for the death of a process with and without a Holder.
+// A file system may answer changes before the cluster has ordered them. It keeps these changes in a Log, in
+// memory that it shares with another process, the LogHolder. If all processes of the mount have ended, the
+// LogHolder sends the changes to the cluster. If the mount has a Holder, the Holder keeps the access to the
+// Log for the next daemon, which then sends the changes itself. So one mechanism serves mounts with and
+// without a Holder.
 //
-// # Serving a mount to oneself
+// # Processes with files on their own mount
 //
-// Each close sends a request to the mount, since locks end then. So a process that serves a mount should not
-// start others while it has files of that mount open. The child closes these files before it runs its
-// program, and until then a thread of the Go runtime stands still. A garbage collection that begins in this
-// moment waits for the thread, and the close waits for the collection. A Holder must have no file of the
-// mount open at all: the daemon that it starts could not begin.
+// Each close of a file sends a request to the mount, because it releases locks. So a process that serves a
+// mount should not start other processes while it has files of that mount open. The child process closes
+// these files before it executes its program, and until then a thread of the Go runtime in the parent is
+// blocked. A garbage collection that begins at this moment waits for the thread, and the close waits for the
+// collection. A Holder must have no file of the mount open at all: otherwise the daemon that it starts could
+// not begin.
 package serve

@@ -17,14 +17,14 @@ type FileSystem interface {
 
 // Requests controls the requests that a file system is answering.
 type Requests interface {
-	// Interrupt makes requests that can be begun again fail with EINTR, the current ones and all that follow,
+	// Interrupt makes all requests that can be repeated fail with EINTR, the current and the following ones,
 	// until Continue.
 	Interrupt()
-	// Continue undoes Interrupt, and resumes work that Adopt or Interrupt left.
+	// Continue undoes Interrupt, and resumes work that Adopt or Interrupt has left unfinished.
 	Continue()
-	// Abandon makes all requests fail, as the kernel waits for no answer any more.
+	// Abandon makes all requests fail, because the kernel does not wait for answers any more.
 	Abandon()
-	// Close is Abandon, and returns when the file system does nothing more in the background.
+	// Close calls Abandon, and waits until the file system has no work in the background.
 	Close()
 }
 

@@ -13,13 +13,14 @@ type Handed struct {
 	File  *os.File // the open /dev/fuse
 	State []byte
 
-	link *link // to the predecessor; nil: no process would take the mount back
+	link *link // the connection to the predecessor; nil: no process would take the mount back
 }
 
 // ErrBusy means that a mount cannot be handed over now.
 var ErrBusy = errors.New("requests are under way that change something, and the cluster does not answer: try again when it can be reached")
 
-// ErrNoResend means that requests of a dead process hang until the mount is aborted.
+// ErrNoResend means that requests of a dead process hang until the mount is aborted, because the kernel
+// cannot repeat them.
 var ErrNoResend = errors.New("the kernel does not send again what was read (Linux 6.9 does): programs may hang until the mount is unmounted by 'umount -f'")
 
 // Close abandons a mount that was not taken: a predecessor continues to serve it.
@@ -50,7 +51,7 @@ func (m *Mount) Handover(ctx context.Context) (*Handed, error) {
 	return handed, nil
 }
 
-// part is Handover for one caller at a time.
+// part implements Handover. It must not be called concurrently.
 func (m *Mount) part(ctx context.Context) (*Handed, error) {
 	m.mu.Lock()
 	stopped := m.stopped
@@ -85,7 +86,7 @@ func (m *Mount) pack() (*Handed, error) {
 	return &Handed{File: file, State: packed}, err
 }
 
-// serveOn undoes the suspension, but not that of the client. It begins requests again that were left.
+// serveOn undoes the suspension, except that of the client. It begins the requests that were left again.
 func (m *Mount) serveOn() error {
 	m.fs.Continue()
 	err := m.server.conn.resume()
@@ -102,7 +103,7 @@ func (m *Mount) TakeBack(begun bool) error {
 	var err error
 	if begun {
 		if err = m.server.resend(); err == nil {
-			m.server.dropLeft() // the kernel sends these again, too
+			m.server.dropLeft() // the kernel also repeats these requests
 		}
 	}
 	if err = errors.Join(err, m.serveOn()); err != nil {
@@ -111,7 +112,8 @@ func (m *Mount) TakeBack(begun bool) error {
 	return nil
 }
 
-// Leave ends this process's part in a mount that a successor serves: Wait returns, and Unmount does nothing.
+// Leave ends the participation of this process in a mount that a successor serves: Wait returns, and Unmount
+// does nothing.
 func (m *Mount) Leave() {
 	m.gone.Store(true)
 	m.end()
@@ -120,9 +122,9 @@ func (m *Mount) Leave() {
 // Left reports whether a successor serves the mount.
 func (m *Mount) Left() bool { return m.gone.Load() }
 
-// Take continues a mount of another process. The mount has the place and the directory of the state; Take
-// ignores those of cfg. If Take fails, the mount is unchanged: the caller closes handed, and the predecessor
-// continues to serve.
+// Take continues a mount of another process. The mount point and the mounted directory are those of the
+// state; Take ignores those of cfg. If Take fails, the mount is unchanged: the caller closes handed, and the
+// predecessor continues to serve.
 func Take(cfg Config, handed *Handed) (*Mount, error) {
 	s, err := DecodeState(handed.State)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/globalfs/globalfs/internal/mount/mountpoint"
 )
 
-// Holder keeps a mount alive after the death of the process that serves it, the daemon, which it starts as
-// its child. It also has /dev/fuse open, so the kernel does not end the connection, and it has the daemon's
-// last state. A new daemon continues from this state; the kernel sends the requests again that the dead
-// daemon had read and not answered.
+// Holder keeps a mount alive after the death of the process that serves the mount, the daemon. It starts the
+// daemon as its child. The holder also has /dev/fuse open, so the kernel does not end the connection, and it
+// has the daemon's last state. A new daemon continues from this state; the kernel repeats the requests that
+// the dead daemon had read and not answered.
 //
 // Programs see a pause. The last changes without an answer may be executed twice: mkdir then returns EEXIST,
 // and unlink or rename ENOENT, though they were executed, and an append may be in the file twice. A file that
@@ -25,8 +25,8 @@ import (
 // each lock before the program does. Changes that the daemon had executed in its Log are executed once: the
 // next daemon knows their requests.
 //
-// The death of the holder does not end the mount: the daemon continues to serve, but there would be no
-// successor.
+// The death of the holder does not end the mount: the daemon continues to serve, but no process starts a
+// successor after the daemon's death.
 type Holder struct {
 	// Command makes the command of a daemon, which calls Held. ExtraFiles and Cancel are the holder's.
 	Command func(ctx context.Context) *exec.Cmd
@@ -40,9 +40,9 @@ const holderVariable = "GLOBALFS_HOLDER_FD"
 
 // Words between holder and daemon, beside those of a handover.
 const (
-	wordNone  = "none"  // to the daemon: it begins anew
+	wordNone  = "none"  // to the daemon: there is no mount to continue
 	wordMount = "mount" // to the holder, with /dev/fuse
-	wordLeft  = "left"  // to the holder: a successor with a holder of its own serves
+	wordLeft  = "left"  // to the holder: a successor with another holder serves the mount
 	// wordMemory goes to the holder, with the memory of a Log. It also goes to the next daemon, with the
 	// memory and the connection to the log holder.
 	wordMemory = "memory"
@@ -51,21 +51,21 @@ const (
 
 // Bounds of a holder's patience.
 const (
-	quickDeath   = time.Minute // a daemon that lives shorter has not served
-	maxQuick     = 5           // deaths in a row
+	quickDeath   = time.Minute // a daemon that dies earlier counts as failed
+	maxQuick     = 5           // maximum number of successive failed daemons
 	firstRestart = 100 * time.Millisecond
 	maxRestart   = 10 * time.Second
-	farewellTime = 30 * time.Second // for a daemon that is to end
+	farewellTime = 30 * time.Second // time limit for the end of a daemon
 )
 
-// ErrGivenUp means that a daemon died again and again, or can have no successor: the holder has unmounted the
-// mount.
+// ErrGivenUp means that daemons have died repeatedly, or that a dead daemon can have no successor. The holder
+// has unmounted the mount.
 var ErrGivenUp = errors.New("the mount was given up")
 
-// held is a holder's part of a mount.
+// held is the state of a mount at its holder.
 type held struct {
-	device *os.File // nil: nothing is mounted yet, or any more
-	memory *os.File // the state
+	device *os.File // /dev/fuse; nil: the mount does not exist yet, or has ended
+	memory *os.File // the file with the state
 	// The access to the log holder; nil: there is none. As long as the connection exists, the log holder
 	// leaves the log to the next daemon.
 	logMemory, logLink *os.File
@@ -80,8 +80,8 @@ func (h *held) close() {
 	*h = held{}
 }
 
-// Run starts a daemon, and another when it dies, until one ends by itself; the error is then that of its
-// exit. The end of ctx ends the daemon.
+// Run starts a daemon, and another one when it dies, until a daemon exits. Run returns the error of its exit.
+// The end of ctx ends the daemon.
 func (h *Holder) Run(ctx context.Context) error {
 	logger := h.Logger
 	if logger == nil {
@@ -140,7 +140,7 @@ func (h *held) giveUp(why error) error {
 
 func (h *held) state() (*State, error) {
 	if h.memory == nil {
-		return nil, errors.New("the daemon has told no state")
+		return nil, errors.New("the daemon has sent no state")
 	}
 	packed, err := readState(h.memory)
 	if err != nil {
@@ -176,15 +176,15 @@ func (h *Holder) daemon(ctx context.Context, has *held) error {
 		err = own.send(wordNone)
 	}
 	if err != nil {
-		err = fmt.Errorf("the daemon cannot be told: %w", err)
+		err = fmt.Errorf("the daemon cannot be notified: %w", err)
 	}
-	heard := make(chan struct{})
+	received := make(chan struct{})
 	go func() {
-		defer close(heard)
+		defer close(received)
 		own.hold(has)
 	}()
 	ended := cmd.Wait()
-	<-heard // all words of the daemon, up to its end
+	<-received // all words of the daemon were received
 	return errors.Join(ended, err)
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Keeper sends a Holder the state for a mount's next daemon.
+// Keeper sends the state of a mount to its Holder, for the next daemon.
 type Keeper struct {
 	link   *link
 	mount  *Mount
@@ -16,7 +16,7 @@ type Keeper struct {
 	dirty  atomic.Bool // the state has changed since it was sent
 
 	mu     sync.Mutex // held while sending
-	failed bool       // GUARDED_BY mu; the holder does not receive
+	failed bool       // GUARDED_BY mu; the holder does not receive messages any more
 	apart  bool       // GUARDED_BY mu; the holder has released the mount
 }
 
@@ -54,7 +54,7 @@ func (k *Keeper) letGo() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.apart = true
-	_ = k.link.send(wordLeft) // a holder that does not receive it has ended
+	_ = k.link.send(wordLeft) // fails only if the holder has ended
 }
 
 // holdAgain undoes letGo.

@@ -35,10 +35,10 @@ const (
 
 // Bounds of a handover.
 const (
-	answerTime = 30 * time.Second // for requests that are under way
-	wordTime   = time.Minute      // for the next word
-	maxWord    = 4 << 10          // bytes
-	maxHanded  = 256 << 20        // bytes of state
+	answerTime = 30 * time.Second // time limit for the answers to requests under way
+	wordTime   = time.Minute      // time limit for the next word
+	maxWord    = 4 << 10          // maximum length of a word in bytes
+	maxHanded  = 256 << 20        // maximum size of a state in bytes
 )
 
 // link is one end of a connection between predecessor and successor.
@@ -84,7 +84,7 @@ func (l *link) receive(patience time.Duration, count int) (word string, fds []in
 	return word, fds, err
 }
 
-// expect receives one certain word.
+// expect receives the next word, and returns an error if it is not the expected one.
 func (l *link) expect(want string, patience time.Duration) error {
 	word, _, err := l.receive(patience, 0)
 	if err == nil && word != want {
@@ -116,7 +116,7 @@ func (l *link) checkPeer() error {
 	return nil
 }
 
-// credentials returns those of the other process.
+// credentials returns the credentials of the other process.
 func (l *link) credentials() (peer *unix.Ucred, err error) {
 	raw, err := l.SyscallConn()
 	if err != nil {

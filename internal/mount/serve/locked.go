@@ -8,25 +8,25 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// maxAside bounds the notices that are set aside.
+// maxAside is the maximum number of notices that are set aside.
 const maxAside = 1 << 12
 
-// locked are the nodes that wait for answers to requests.
+// locked has the nodes for which notices must wait until requests are answered. There are two reasons:
 //
-//   - The kernel locks a node while it waits for some requests. A notice of an entry takes the same lock:
-//     behind a slow request it would make all later ones of that directory wait, in a sleep that no signal
-//     ends, and would keep the mount alive if this process died.
-//   - An answer describes nodes. A notice of the attributes of such a node before the answer would leave the
-//     kernel with the attributes from before the notice, and the kernel would drop newer ones.
+//   - The kernel locks a node during some requests, and a notice of an entry takes the same lock. After a
+//     slow request, the notice would make all later requests of that directory wait, in a sleep that no
+//     signal ends. It would also keep the mount alive if this process died.
+//   - An answer has the attributes of nodes. If a notice of the attributes of such a node arrives before the
+//     answer, the kernel then caches the old attributes of the answer, and drops newer ones.
 //
-// So notices are set aside until the requests are answered.
+// So such notices are set aside, and sent after the answers.
 type locked struct {
 	mu       sync.Mutex
-	requests map[hold]int               // GUARDED_BY mu; that are not answered, by node
-	aside    map[hold]map[string]func() // GUARDED_BY mu; notices, by node and name
-	count    int                        // GUARDED_BY mu; notices that are set aside
-	missed   bool                       // GUARDED_BY mu; there were more
-	overflow func()                     // called after a request is answered if there were more; nil: there is no caller
+	requests map[hold]int               // GUARDED_BY mu; number of unanswered requests, by node
+	aside    map[hold]map[string]func() // GUARDED_BY mu; notices that are set aside, by node and name
+	count    int                        // GUARDED_BY mu; number of notices that are set aside
+	missed   bool                       // GUARDED_BY mu; notices beyond maxAside were dropped
+	overflow func()                     // called after the answer to a request if missed is set; nil: no function
 }
 
 // hold is a node that waits for an answer to a request.
@@ -39,8 +39,8 @@ func newLocked() locked {
 	return locked{requests: map[hold]int{}, aside: map[hold]map[string]func(){}}
 }
 
-// anyNode stands for a directory that a request removes, moves or replaces: the request names it, and does
-// not give its number.
+// anyNode stands for a directory that a request removes, moves or replaces. The request has the name of the
+// directory and not its number.
 const anyNode posix.Ino = 0
 
 // nodesLocked returns the nodes that the kernel locks until the request is answered: directories and, for the
@@ -71,8 +71,7 @@ func (l *locked) begin(nodes ...hold) {
 	}
 }
 
-// end records that the request is answered, and has the notices of nodes repeated that no request holds any
-// more.
+// end records that a request is answered, and repeats the notices of nodes that no request holds any more.
 func (l *locked) end(nodes ...hold) {
 	if len(nodes) == 0 {
 		return
@@ -96,14 +95,14 @@ func (l *locked) end(nodes ...hold) {
 	}
 }
 
-// forget records that a request will come again: notices wait for that.
+// forget removes a request that the kernel will repeat. Notices continue to wait for the repeated request.
 func (l *locked) forget(nodes ...hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop(nodes)
 }
 
-// drop counts a request less, and returns the nodes that no request holds any more. The caller holds mu.
+// drop removes a request, and returns the nodes that no request holds any more. The caller holds mu.
 func (l *locked) drop(nodes []hold) (free []hold) {
 	for _, node := range nodes {
 		if l.requests[node]--; l.requests[node] <= 0 {
@@ -161,7 +160,7 @@ func (k *Kernel) ExpireEntry(dir posix.Ino, name string, again func()) bool {
 	return true
 }
 
-// ExpireAttributes is ForgetAttributes for a node that another mount has changed. While a request whose
+// ExpireAttributes is like ForgetAttributes, for a node that another mount has changed. While a request whose
 // answer describes the node is not answered (Describe), it does nothing and returns false: it has again
 // called after the answer. again must not wait.
 func (k *Kernel) ExpireAttributes(node posix.Ino, again func()) bool {
@@ -185,7 +184,7 @@ func (k *Kernel) Describe(unique uint64, node posix.Ino) (Order, bool) {
 // too many. It is called before the first request.
 func (k *Kernel) OnOverflow(f func()) { k.server.locked.overflow = f }
 
-// node is the number of an inode in the kernel: request.show replaces that of the root.
+// node returns the number of an inode in the kernel: request.show replaces that of the root.
 func (k *Kernel) node(ino uint64) uint64 {
 	if posix.Ino(ino) == k.server.root {
 		return uint64(posix.Root)

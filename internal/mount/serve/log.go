@@ -22,19 +22,19 @@ import (
 // Log is the memory for the log of a mount. It outlives this process: another process, the log holder
 // (LogHolder), has it, too. If a log holder dies, Log starts another one.
 type Log struct {
-	Memory []byte // zero, or of the daemon before; it is mapped until the end of the process
+	Memory []byte // zeros, or the content by the previous daemon; mapped until the end of the process
 
 	cfg     LogConfig
 	file    *os.File
-	keeper  *Keeper // of a mount with a Holder: it gives the log to the next daemon; nil: none
+	keeper  *Keeper // passes the log to the Holder, for the next daemon; nil: there is no Holder
 	ended   context.Context
 	end     context.CancelFunc
 	running sync.WaitGroup
 
 	mu    sync.Mutex
-	link  *link     // GUARDED_BY mu; to the log holder
+	link  *link     // GUARDED_BY mu; the connection to the log holder
 	child *exec.Cmd // GUARDED_BY mu; nil: another process has started the log holder
-	state []byte    // GUARDED_BY mu; the last one, for another log holder
+	state []byte    // GUARDED_BY mu; the last saved state, for another log holder
 }
 
 // LogConfig configures a Log.
@@ -53,7 +53,7 @@ const logVariable = "GLOBALFS_LOG_FD"
 // Words between a mount and its log holder, beside those of a handover. The end of the connection has the
 // meaning of wordEnded.
 const (
-	// wordEnding goes to the log holder: nobody uses the mount any more, and its process will end.
+	// wordEnding goes to the log holder: no program uses the mount any more, and its process will end.
 	wordEnding = "ending"
 	// wordEnded goes to the log holder: the process does not use the log any more.
 	wordEnded = "ended"
@@ -63,9 +63,9 @@ const (
 
 // Bounds of the patience with a log holder.
 const (
-	logBegins = 20 * time.Second // until it is ready
-	logEnds   = 5 * time.Second  // until it has looked into the log
-	maxAgain  = 10 * time.Second // between two tries to start another
+	logBegins = 20 * time.Second // time limit until it is ready
+	logEnds   = 5 * time.Second  // time limit until it has read the log
+	maxAgain  = 10 * time.Second // maximum time between two attempts to start another one
 )
 
 // StartLog makes a Log with new memory. The log holder is ready when StartLog returns.
@@ -131,7 +131,7 @@ func (l *Log) start() error {
 	return nil
 }
 
-// asKilled is the error of the end of a process that was killed: none is expected.
+// asKilled returns nil for the exit status of a process, which may have been killed, and otherwise err.
 func asKilled(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -195,7 +195,7 @@ func (l *link) awaitEnd(ctx context.Context) bool {
 	return ctx.Err() == nil && err == nil
 }
 
-// Save sends the log holder the state of the file system, with which it would continue.
+// Save sends the state of the file system to the log holder, which would continue from this state.
 func (l *Log) Save(state []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,15 +203,15 @@ func (l *Log) Save(state []byte) error {
 	return l.link.sendState(state)
 }
 
-// Ending tells the log holder that nobody uses the mount any more.
+// Ending informs the log holder that no program uses the mount any more.
 func (l *Log) Ending() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = l.link.send(wordEnding) // it matters to those who wait for the log holder
+	_ = l.link.send(wordEnding) // only for processes in AwaitLogs
 }
 
-// Close leaves the log to the log holder. kept means that it orders changes, which takes as long as it takes;
-// otherwise the log holder has ended.
+// Close leaves the log to the log holder. kept means that the log holder continues, because it has changes to
+// order; otherwise the log holder has ended.
 func (l *Log) Close() (kept bool, err error) {
 	l.end()
 	l.running.Wait()
@@ -237,7 +237,7 @@ func (l *Log) Close() (kept bool, err error) {
 	return false, fmt.Errorf("the log holder says %q: %w", word, err)
 }
 
-// Log returns the log of the daemon before, or starts a new one. Log is called once, before Keep. A holder
+// Log returns the log of the previous daemon, or starts a new one. It is called once, before Keep. The holder
 // keeps the access to the log for the next daemon.
 func (k *Keeper) Log(cfg LogConfig) (*Log, error) {
 	if k.before.link == nil {
@@ -255,13 +255,13 @@ func (k *Keeper) Log(cfg LogConfig) (*Log, error) {
 	return k.log, nil
 }
 
-// logBefore is the log of the daemon before.
+// logBefore is the log of the previous daemon.
 type logBefore struct {
 	memory *os.File
 	link   *link // nil: there is no log
 }
 
-// giveLog gives the access to a log to the holder, if there is a log and a holder.
+// giveLog passes the access to a log to the holder, if there is a log and a holder.
 func (k *Keeper) giveLog(l *Log) error {
 	if k == nil || l == nil {
 		return nil
@@ -280,7 +280,7 @@ func (k *Keeper) giveLog(l *Log) error {
 	return nil
 }
 
-// takeLog receives the log of the daemon before, behind its state.
+// takeLog receives the log of the previous daemon, which follows its state.
 func (k *Keeper) takeLog() error {
 	word, fds, err := k.link.receive(wordTime, 2)
 	if err != nil || word != wordMemory || len(fds) != 2 {
@@ -291,7 +291,7 @@ func (k *Keeper) takeLog() error {
 	return err
 }
 
-// sendLog sends the log, or that there is none, behind the state to a new daemon.
+// sendLog sends the log, or the word that there is none, to a new daemon, after the state.
 func (h *held) sendLog(to *link) error {
 	if h.logMemory == nil || h.logLink == nil {
 		return to.send(wordNone)

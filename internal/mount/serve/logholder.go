@@ -11,14 +11,14 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric/ring"
 )
 
-// LogHolder is a process that holds the log of a mount (Log). While the mount is served it does nothing. When
-// all processes of the mount have ended it looks into the log. If there are changes that are not ordered, the
-// log holder orders them itself; then it ends. If there are none, and the process was killed, it returns the
-// directories that the process has held: their partitions would keep them until the session ends. It has no
-// file of the mount open, and no mount prevents its end.
+// LogHolder is a process that holds the log of a mount (Log). While the mount is served, it does nothing.
+// When all processes of the mount have ended, it reads the log. If there are unordered changes, the log
+// holder sends them to the servers; then it ends. If there are none, and the process was killed, it returns
+// the directories that the process has held: otherwise their partitions would keep the grants until the
+// session ends. The log holder has no file of the mount open, and no mount prevents its end.
 //
-// If the mount has a Holder, which may start another daemon, that one keeps the connection to the log holder
-// until it gives up: so a log holder never orders changes that a daemon orders, too.
+// If the mount has a Holder, which may start another daemon, the Holder keeps the connection to the log
+// holder until it gives up. So a log holder and a daemon never send the same changes.
 //
 // Other processes can wait for the end of all log holders of a mount point (AwaitLogs).
 type LogHolder struct {
@@ -28,30 +28,32 @@ type LogHolder struct {
 	// Pending returns the number of changes in the memory that are not ordered, and whether the mount may
 	// hold directories.
 	Pending func(memory []byte) (changes int, holds bool, err error)
-	// Carry orders them and returns the directories, in the place of the file system with the state; nil: the
-	// mount has told none. It calls ordered when the changes are ordered. ErrNotReturned: they are.
+	// Carry orders the changes and returns the directories, in place of the file system with the given state.
+	// state is nil if the mount has sent none. Carry calls ordered when the changes are ordered. It returns
+	// ErrNotReturned if the changes are ordered, and the directories may not be returned.
 	Carry func(ctx context.Context, memory, state []byte, ordered func()) error
 }
 
 // ErrNotReturned means that servers are not known to have taken back the directories of a mount.
 var ErrNotReturned = errors.New("the directories that the mount has held are not known to be returned: others can change them ten seconds after they ask")
 
-// Run is the life of the process: Log has started it. The end of ctx ends it while it carries changes.
+// Run is the main function of the process, which Log has started. The end of ctx ends Run while it orders
+// changes.
 func (h *LogHolder) Run(ctx context.Context) (err error) {
 	l, file, err := inherited()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close(), file.Close()) }()
-	told := &public{now: LogStatus{PID: os.Getpid()}}
-	if err := told.listen(h.Dir); err != nil {
+	status := &statusSocket{now: LogStatus{PID: os.Getpid()}}
+	if err := status.listen(h.Dir); err != nil {
 		h.Logger.Warn("no later mount of the same place can wait for the log of this one", "error", err)
 	}
-	defer told.close()
+	defer status.close()
 	if err := l.send(wordReady); err != nil {
 		return err
 	}
-	state, killed := l.heed(told)
+	state, killed := l.heed(status)
 	memory, err := ring.Open(file, h.Size)
 	if err != nil {
 		return err
@@ -66,12 +68,12 @@ func (h *LogHolder) Run(ctx context.Context) (err error) {
 	case changes == 0:
 		return nil
 	}
-	told.tell(func(s *LogStatus) { s.Ends, s.Changes, s.Since = true, changes, time.Now() })
-	_ = l.send(wordKept) // a process that was killed does not hear it
+	status.update(func(s *LogStatus) { s.Ends, s.Changes, s.Since = true, changes, time.Now() })
+	_ = l.send(wordKept) // fails if the process was killed
 	h.Logger.Warn("the process of the mount has ended before all changes that it has answered were ordered: this one orders them",
 		"changes", changes, "process", os.Getpid())
 	ordered := func() { // a later mount of the same place need not wait for the return of the directories
-		told.tell(func(s *LogStatus) { s.Ends, s.Changes = false, 0 })
+		status.update(func(s *LogStatus) { s.Ends, s.Changes = false, 0 })
 	}
 	if err := h.Carry(ctx, memory, state, ordered); errors.Is(err, ErrNotReturned) {
 		h.Logger.Warn("log holder", "error", err)
@@ -99,14 +101,14 @@ func (h *LogHolder) giveBack(ctx context.Context, memory, state []byte) error {
 
 // heed receives the words of the mount, until no process uses the log any more. It returns the last state,
 // and whether the process has ended without a word.
-func (l *link) heed(told *public) (state []byte, killed bool) {
+func (l *link) heed(status *statusSocket) (state []byte, killed bool) {
 	for {
 		word, fds, err := l.receive(0, 1)
 		switch {
 		case err != nil || word == wordEnded:
 			return state, err != nil
 		case word == wordEnding:
-			told.tell(func(s *LogStatus) { s.Ends = true })
+			status.update(func(s *LogStatus) { s.Ends = true })
 		case word == wordState && len(fds) == 1:
 			file := os.NewFile(uintptr(fds[0]), "state")
 			if packed, err := readState(file); err == nil {

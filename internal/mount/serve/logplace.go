@@ -16,16 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LogStatus is what a log holder tells.
+// LogStatus is the status of a log holder.
 type LogStatus struct {
 	PID     int       `json:"pid"`
-	Ends    bool      `json:"ends"`    // nobody uses the mount any more
-	Changes int       `json:"changes"` // that it orders
-	Since   time.Time `json:"since"`   // when it has begun with that
+	Ends    bool      `json:"ends"`    // no program uses the mount any more
+	Changes int       `json:"changes"` // number of changes that the log holder orders
+	Since   time.Time `json:"since"`   // when it has begun to order changes
 }
 
-// public tells the status of a log holder to the processes that have connected to its socket.
-type public struct {
+// statusSocket sends the status of a log holder to the processes that have connected to its socket.
+type statusSocket struct {
 	listener *net.UnixListener
 	path     string
 	running  sync.WaitGroup
@@ -36,11 +36,11 @@ type public struct {
 	ended bool            // GUARDED_BY mu
 }
 
-// maxPeers bounds the processes that wait for a log holder.
+// maxPeers is the maximum number of processes that wait for a log holder.
 const maxPeers = 64
 
-// listen begins to serve at the place of the mount.
-func (n *public) listen(dir string) error {
+// listen creates the socket for the mount point, and begins to accept connections.
+func (n *statusSocket) listen(dir string) error {
 	place, err := logPlace(dir)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (n *public) listen(dir string) error {
 	return nil
 }
 
-func (n *public) accept() {
+func (n *statusSocket) accept() {
 	for {
 		conn, err := n.listener.AcceptUnix()
 		if err != nil {
@@ -68,7 +68,7 @@ func (n *public) accept() {
 		}
 		n.mu.Lock()
 		n.peers = slices.DeleteFunc(n.peers, hasLeft)
-		if (&link{conn}).checkPeer() != nil || n.ended || len(n.peers) == maxPeers || (&link{conn}).tell(&n.now) != nil {
+		if (&link{conn}).checkPeer() != nil || n.ended || len(n.peers) == maxPeers || (&link{conn}).sendStatus(&n.now) != nil {
 			_ = conn.Close()
 		} else {
 			n.peers = append(n.peers, conn)
@@ -93,7 +93,7 @@ func hasLeft(conn *net.UnixConn) (left bool) {
 	return left
 }
 
-func (l *link) tell(s *LogStatus) error {
+func (l *link) sendStatus(s *LogStatus) error {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return err
@@ -101,17 +101,17 @@ func (l *link) tell(s *LogStatus) error {
 	return l.send(string(text))
 }
 
-// tell changes the status.
-func (n *public) tell(change func(*LogStatus)) {
+// update changes the status, and sends it to all connected processes.
+func (n *statusSocket) update(change func(*LogStatus)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	change(&n.now)
 	for _, conn := range n.peers {
-		_ = (&link{conn}).tell(&n.now) // one that does not listen any more has ended
+		_ = (&link{conn}).sendStatus(&n.now) // fails only if the process has ended
 	}
 }
 
-func (n *public) close() {
+func (n *statusSocket) close() {
 	if n.listener == nil {
 		return
 	}
@@ -129,8 +129,8 @@ func (n *public) close() {
 // logGrace is the time in which a log holder notices that the mount has ended.
 const logGrace = time.Second
 
-// AwaitLogs returns when no log holder orders changes of an earlier mount at dir any more, and no earlier
-// mount there is about to end. It calls each with what it waits for.
+// AwaitLogs waits until no log holder orders changes of an earlier mount at dir, and no earlier mount there
+// is about to end. It calls each with the status of each log holder for which it waits.
 func AwaitLogs(ctx context.Context, dir string, each func(LogStatus)) error {
 	for _, socket := range logSockets(dir) {
 		if err := awaitLog(ctx, socket, each); err != nil {
@@ -165,7 +165,7 @@ func awaitLog(ctx context.Context, socket string, each func(LogStatus)) error {
 	}
 }
 
-// connectLog connects to a log holder; nil: it is gone.
+// connectLog connects to a log holder; nil: the log holder has ended.
 func connectLog(ctx context.Context, socket string) (*link, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unixpacket", socket)
 	if errors.Is(err, syscall.ECONNREFUSED) {

@@ -17,7 +17,7 @@ func TestLogsAreWaitedFor(t *testing.T) {
 		t.Skip(err)
 	}
 	require.NoError(t, AwaitLogs(t.Context(), dir, func(LogStatus) {}))
-	p := &public{now: LogStatus{PID: os.Getpid()}}
+	p := &statusSocket{now: LogStatus{PID: os.Getpid()}}
 	require.NoError(t, p.listen(dir))
 	began := time.Now()
 	require.NoError(t, AwaitLogs(t.Context(), dir, func(LogStatus) { t.Error("the mount is in use") }))
@@ -28,11 +28,11 @@ func TestLogsAreWaitedFor(t *testing.T) {
 		require.Len(t, Logs(t.Context(), dir), 1)
 	}
 
-	p.tell(func(s *LogStatus) { s.Ends, s.Changes = true, 7 })
-	told := make(chan LogStatus, 10)
+	p.update(func(s *LogStatus) { s.Ends, s.Changes = true, 7 })
+	statuses := make(chan LogStatus, 10)
 	waited := make(chan error, 1)
-	go func() { waited <- AwaitLogs(t.Context(), dir, func(s LogStatus) { told <- s }) }()
-	require.Equal(t, 7, (<-told).Changes)
+	go func() { waited <- AwaitLogs(t.Context(), dir, func(s LogStatus) { statuses <- s }) }()
+	require.Equal(t, 7, (<-statuses).Changes)
 	short, cancel := context.WithTimeout(t.Context(), 2*logGrace)
 	defer cancel()
 	require.ErrorContains(t, AwaitLogs(short, dir, func(LogStatus) {}), "process")

@@ -17,16 +17,16 @@ const readBuffer = MaxRequest + 4<<10
 // smallRequest is the size up to which a request is copied out of the reader's buffer.
 const smallRequest = 4 << 10
 
-// shift is the time from the begin of reading to its pause, or to the end of the connection.
+// shift is the period from the begin of reading to a pause, or to the end of the connection.
 type shift struct {
 	*server
-	pauses uint64 // before it
+	pauses uint64 // number of pauses before this shift
 	why    chan error
 	loops  sync.WaitGroup
 	idle   atomic.Int32 // loops that wait for a request, or are about to
 }
 
-// shift begins a shift, with requests that were left.
+// shift begins a shift, and first handles the requests that were left.
 func (s *server) shift(left []*request) *shift {
 	t := &shift{server: s, pauses: s.conn.pauses.Load(), why: make(chan error, 1)}
 	t.idle.Store(1)

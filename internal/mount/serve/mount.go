@@ -36,7 +36,7 @@ type Mount struct {
 	background sync.WaitGroup // work that ends soon after done
 	handing    chan struct{}  // holds a token while a successor has, or may have, the mount
 	ending     sync.Once
-	gone       atomic.Bool // a successor serves it
+	gone       atomic.Bool // a successor serves the mount
 
 	mu      sync.Mutex
 	stopped chan struct{} // GUARDED_BY mu; closed when all requests read before the last pause are answered or left
@@ -61,12 +61,12 @@ func newMount(cfg *Config, conn *connection) *Mount {
 		dir: cfg.Dir, logger: cfg.Logger, fs: cfg.FileSystem, server: newServer(cfg, conn),
 		done: make(chan struct{}), handing: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
-	close(m.stopped) // there was nothing before
+	close(m.stopped) // there are no earlier requests
 	m.fs.Connect(&Kernel{m.server})
 	return m
 }
 
-// serve begins to serve, with requests that were left.
+// serve begins to serve, and first handles the requests that were left.
 func (m *Mount) serve(left []*request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -66,7 +66,7 @@ func (m *Mount) offer(listener *net.UnixListener) {
 		default:
 		}
 		if err != nil {
-			m.logger.Warn("the mount was not handed over: it is served on", "dir", m.dir, "error", err)
+			m.logger.Warn("the mount was not handed over: this process continues to serve it", "dir", m.dir, "error", err)
 		}
 	}
 }

@@ -13,14 +13,14 @@ import (
 // request is one request of the kernel as it came.
 type request struct {
 	raw         []byte
-	buffer      *[]byte // with the memory of raw; nil: raw has memory of its own
+	buffer      *[]byte // the buffer that raw uses; nil: raw has its own memory
 	began       time.Time
 	order       Order
-	content     []byte // of a file, behind the answer's header: it is not copied
-	holds       bool   // it is counted in server.locked
-	described   []hold // nodes that the answer describes, counted there, too; GUARDED_BY server.mu until the request is handled
-	suspended   bool   // GUARDED_BY server.mu; suspend may have ended its wait
-	interrupted bool   // GUARDED_BY server.mu; its program got a signal
+	content     []byte // the file content that follows the header of the answer without a copy
+	holds       bool   // the request is counted in server.locked
+	described   []hold // nodes that the answer describes, also counted in server.locked; GUARDED_BY server.mu until the request is handled
+	suspended   bool   // GUARDED_BY server.mu; suspend may have ended the request's wait
+	interrupted bool   // GUARDED_BY server.mu; the program of the request got a signal
 }
 
 func (r *request) op() uint32 { return binary.NativeEndian.Uint32(r.raw[4:]) }
@@ -30,8 +30,8 @@ func (r *request) unique() uint64 { return binary.NativeEndian.Uint64(r.raw[8:])
 // thread returns the thread that has made the request; 0: it is not known.
 func (r *request) thread() uint32 { return uint32At(r.raw, 32) }
 
-// waits reports whether the thread waits for the answer in any case. The kernel may also read and write pages
-// in the background, and sends the end of a file or a directory so.
+// waits reports whether the thread certainly waits for the answer. The kernel also sends requests for which
+// no thread waits: it may read and write pages in the background, and releases files and directories so.
 func (r *request) waits() bool {
 	switch r.op() {
 	case opRead, opWrite, opRelease, opReleaseDir, opInterrupt:
@@ -43,7 +43,7 @@ func (r *request) waits() bool {
 // node returns the inode of the request.
 func (r *request) node() uint64 { return binary.NativeEndian.Uint64(r.raw[16:]) }
 
-// unanswered reports whether the kernel waits for no answer.
+// unanswered reports whether the kernel expects no answer.
 func (r *request) unanswered() bool { return r.op() == opForget || r.op() == opBatchForget }
 
 // takeDescribed returns the nodes that the answer describes, and forgets them. The request is handled.

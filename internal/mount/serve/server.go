@@ -50,7 +50,7 @@ func (s *server) serve(r *request) {
 		return
 	}
 	r.show(s.root)
-	if !r.holds { // otherwise it was left, and is begun anew
+	if !r.holds { // otherwise the request was left, and begins again
 		r.holds = true
 		s.locked.begin(r.nodesLocked()...)
 	}
@@ -78,7 +78,7 @@ const interruptPause = time.Millisecond
 // smallAnswer is the size in bytes up to which each answer gets a new buffer.
 const smallAnswer = 8 << 10
 
-// answer reports whether the request has its answer, or is left. Otherwise it must begin anew.
+// answer reports whether the request was answered or left. Otherwise the request must begin again.
 func (s *server) answer(r *request) bool {
 	room := r.room()
 	var out []byte
@@ -100,7 +100,7 @@ func (s *server) answer(r *request) bool {
 	}
 	s.keeper.Load().answered(r)
 	s.operations.answered(r.op(), time.Since(r.began), statusOf(out[:n]))
-	if n >= outHeaderSize { // otherwise the kernel wants no answer
+	if n >= outHeaderSize { // otherwise the kernel expects no answer
 		if r.op() == opInterrupt { // of a request that has not begun, or has ended: the kernel repeats it at once
 			<-time.After(interruptPause)
 		}
@@ -144,8 +144,8 @@ const (
 	begunAnew
 )
 
-// finish takes a request off the list. A request that failed only because the server was suspended is left to
-// the next process that serves: a successor or, if there is none, this one.
+// finish removes a request from the list. A request that failed only because the server was suspended is left
+// to the next process that serves the mount: a successor or, if there is none, this process.
 func (s *server) finish(r *request, answer []byte) verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +162,7 @@ func (s *server) finish(r *request, answer []byte) verdict {
 	return begunAnew
 }
 
-// suspend makes requests that are interrupted from now on be left.
+// suspend makes the server leave requests that are interrupted from now on to the next process.
 func (s *server) suspend() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

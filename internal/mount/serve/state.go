@@ -15,16 +15,16 @@ type State struct {
 	Terms  Terms  `json:"terms"`
 	// Root is the directory of the tree that is mounted.
 	Root posix.Ino `json:"root,omitempty"`
-	// Running: the mount may have done more since, and its process has died. The file system sets this field
-	// and the following ones, except Requests.
+	// Running means that the mount may have done more after the state was made, because its process has died
+	// later. The file system sets this field and the following ones, except Requests.
 	Running  bool            `json:"running,omitempty"`
 	Files    uint64          `json:"files"`              // the number of the file opened last
-	Listings uint64          `json:"listings"`           // and of the directory
-	Refused  []uint32        `json:"refused,omitempty"`  // threads whose open was given ESTALE just now
-	Holders  []LockOwner     `json:"holders,omitempty"`  // owners of locks, perhaps
-	Lost     []Lost          `json:"lost,omitempty"`     // content that open files are to be told of
-	Told     []Told          `json:"told,omitempty"`     // losses of changes that programs were told of
-	Requests [][]byte        `json:"requests,omitempty"` // read, and not answered
+	Listings uint64          `json:"listings"`           // the number of the directory opened last
+	Refused  []uint32        `json:"refused,omitempty"`  // threads whose last open was answered with ESTALE
+	Holders  []LockOwner     `json:"holders,omitempty"`  // owners that may have locks
+	Lost     []Lost          `json:"lost,omitempty"`     // losses of content that open files must still report
+	Told     []Told          `json:"told,omitempty"`     // losses of changes that were reported to programs
+	Requests [][]byte        `json:"requests,omitempty"` // requests that were read and not answered
 	Client   json.RawMessage `json:"client"`
 }
 
@@ -59,8 +59,8 @@ type Told struct {
 	Losses    uint64 `json:"losses"`
 }
 
-// Formats: a state that an older version would misread has another number. The first version knew only mounts
-// of the whole tree.
+// The formats of a state. A new format is needed if an older version would misread the state. The first
+// format is only for mounts of the whole tree.
 const (
 	formatWhole  = 1
 	formatSubdir = 2 // Root is given

@@ -33,7 +33,7 @@ func (s *server) agree(asked []byte) (Terms, error) {
 	return Terms{asked, answer[:n]}, nil
 }
 
-// resends reports whether the kernel sends the requests of a dead server again.
+// resends reports whether the kernel can repeat the requests of a dead process.
 func (t *Terms) resends() bool {
 	flags2 := uint32At(t.Answered, outHeaderSize+32) // of struct fuse_init_out
 	return uint64(flags2)<<32&fuse.CAP_HAS_RESEND != 0 && uint64(uint32At(t.Asked, inHeaderSize+16))<<32&fuse.CAP_HAS_RESEND != 0
@@ -42,7 +42,7 @@ func (t *Terms) resends() bool {
 // statusOf returns the negative errno of an answer.
 func statusOf(answer []byte) int32 { return int32(uint32At(answer, 4)) }
 
-// resend makes the kernel send all requests again, under new unique ids, that any process has read and not
+// resend makes the kernel repeat, with new unique ids, all requests that any process has read and not
 // answered. No reader may be active.
 func (s *server) resend() error {
 	if !s.terms.resends() {

@@ -2,7 +2,8 @@ package serve
 
 import "sync/atomic"
 
-// Order is the place of a request among those of a mount, and its thread. The zero value is before all.
+// Order is the place of a request among the requests of a mount, and its thread. The zero value is before all
+// requests.
 type Order struct {
 	number uint64 // requests are numbered as they begin
 	thread uint32 // 0: not known
@@ -11,8 +12,8 @@ type Order struct {
 // threads remembers the newest request of each thread. A thread waits in the kernel until the kernel has
 // processed the answer to its request. So an answer is processed once its thread makes another request.
 type threads struct {
-	count  atomic.Uint64          // of the requests that have begun
-	newest [1 << 10]atomic.Uint64 // by thread, modulo the length: thread and number, packed
+	count  atomic.Uint64          // number of requests that have begun
+	newest [1 << 10]atomic.Uint64 // by thread modulo the length: thread and number of its newest request, packed
 }
 
 // Bits of a packed thread and number. Linux has less than 1<<22 threads (PID_MAX_LIMIT).
@@ -55,5 +56,5 @@ func (k *Kernel) Begun() uint64 {
 	return k.server.threads.count.Load()
 }
 
-// IsAfter reports whether a request has begun after a number of others.
+// IsAfter reports whether the request has begun later than begun, a result of Begun.
 func (o Order) IsAfter(begun uint64) bool { return o.number > begun }

@@ -152,7 +152,7 @@ func (g *group) all(count int, ps ...multicast.ProcessID) {
 	}
 }
 
-// TestCore: long and short messages of all members are delivered in one order, with all that they had.
+// Long and short messages of all members are delivered in one order, with all their fields.
 func TestCore(t *testing.T) {
 	g := newGroup(t)
 	for seq := range uint64(20) {
@@ -242,7 +242,7 @@ func TestSeatTakenOver(t *testing.T) {
 	require.True(t, former.out.Retired, "also after a restart")
 }
 
-// TestChain: of a chain of replacements each one names the last process.
+// In a chain of replacements, each replacement names the last process of the chain.
 func TestChain(t *testing.T) {
 	born := multicast.Group{Members: []multicast.ProcessID{1, 2, 3}}
 	plan := []multicast.Replacement{{Old: 1, New: 4}, {Old: 4, New: 5}, {Old: 2, New: 6}}
@@ -273,8 +273,8 @@ func TestBehindGivesNoState(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestProbesAreFree: an order that holds more probes than the log may keep goes on, also after a restart: the
-// state machine needs none of them.
+// TestProbesAreFree: an order continues after more probes than its log may keep, also after a restart,
+// because the state machine needs no probes.
 func TestProbesAreFree(t *testing.T) {
 	g := newGroup(t)
 	g.propose(1, 1, 10)

@@ -31,6 +31,6 @@
 // # Idle groups
 //
 // TRAM replaces a leader only if work waits for it. Replicas need a leader also without proposals (package
-// order, Leads). So a leader sends a frame now and then. A member that hears nothing for silenceAfter
+// order, Leads). So a leader sends a frame now and then. A member that receives nothing for silenceAfter
 // multicasts a probe, which is work.
 package onesided

@@ -18,10 +18,10 @@ type seat struct {
 	past    []multicast.ProcessID // those before, each once
 }
 
-// generation is the number of replacements.
+// generation returns the number of replacements.
 func (s *seat) generation() uint32 { return uint32(len(s.past)) }
 
-// life is the first life of the present process.
+// life returns the first life of the present process.
 func (s *seat) life() uint32 { return s.generation() << generationShift }
 
 // replace records that a process had the seat.
@@ -31,7 +31,7 @@ func (s *seat) replace(former multicast.ProcessID) {
 	}
 }
 
-// tram is the seat for TRAM.
+// tram returns the seat for TRAM.
 func (s *seat) tram() tram.Seat {
 	return tram.Seat{Process: s.process, Life: s.life(), Node: fabric.NodeID(s.node)}
 }
@@ -72,7 +72,7 @@ func (all seats) formerly(p multicast.ProcessID) *seat {
 	return nil
 }
 
-// nodes are the present processes.
+// nodes returns the present processes.
 func (all seats) nodes() (nodes []multicast.ProcessID) {
 	for _, s := range all {
 		nodes = append(nodes, s.node)

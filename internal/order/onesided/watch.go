@@ -37,7 +37,7 @@ func (c *Core) listen(frames []multicast.Frame, now time.Duration) {
 // probe multicasts a message without content.
 func (c *Core) probe() multicast.MessageID { return c.multicast([]byte{kindProbe}) }
 
-// speak has a leader send its frames, and sets the time of the next step.
+// speak makes a leader send its frames, and sets the time of the next step.
 func (c *Core) speak(out *multicast.Output, now time.Duration) {
 	w := &c.watch
 	if len(c.out.Deliveries) > 0 {

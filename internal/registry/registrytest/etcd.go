@@ -53,7 +53,7 @@ type Etcd struct {
 // Start runs one etcd without TLS, and returns when it answers. The test is skipped if etcd is not installed.
 func Start(t testing.TB) *Etcd { return StartWith(t, Options{})[0] }
 
-// StartWith runs an etcd as options say, and returns its members when all answer.
+// StartWith runs an etcd with options, and returns its members when all answer.
 func StartWith(t testing.TB, options Options) []*Etcd {
 	path, err := cluster.FindEtcd()
 	if err != nil {
@@ -65,7 +65,7 @@ func StartWith(t testing.TB, options Options) []*Etcd {
 	}
 	members := make([]*Etcd, max(options.Members, 1))
 	peers, initial := make([]string, len(members)), make([]string, len(members))
-	// Other processes may take these ports before etcd does: then etcd says so and the test fails.
+	// Other processes may take these ports before etcd does: then etcd reports an error and the test fails.
 	addresses := make([]string, 3*len(members))
 	for i := range addresses {
 		addresses[i] = FreeAddress(t)
@@ -116,10 +116,10 @@ func FreeAddress(t testing.TB) string {
 	return ""
 }
 
-// Endpoint is the URL for clients.
+// Endpoint returns the URL for clients.
 func (e *Etcd) Endpoint() string { return e.endpoint }
 
-// Endpoints are those of several members.
+// Endpoints returns the endpoints of several members.
 func Endpoints(members []*Etcd) []string {
 	var all []string
 	for _, e := range members {

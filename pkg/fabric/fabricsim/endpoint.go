@@ -7,7 +7,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric"
 )
 
-// Endpoint is a node of a Network. It implements fabric.Endpoint for one goroutine.
+// Endpoint is a node of a Network. It implements fabric.Endpoint. Its methods must not be called
+// concurrently.
 type Endpoint struct {
 	net         *Network
 	id          fabric.NodeID
@@ -15,13 +16,13 @@ type Endpoint struct {
 	incarnation uint64
 	regions     map[fabric.RegionID]*region
 	queues      map[address]*queue
-	list        []*queue // in the order in which they were made
+	list        []*queue // in the order of their creation
 	events      fabric.Events
 	changed     bool // since the last Wait
 	woken       func()
 }
 
-// region is memory that others reach.
+// region is memory that peers can read and write by operations.
 type region struct {
 	bytes  []byte
 	rights map[fabric.NodeID]fabric.Rights
@@ -38,7 +39,8 @@ func (r *region) Store(at int, data []byte) { copy(r.bytes[at:at+len(data)], dat
 
 var _ fabric.Endpoint = (*Endpoint)(nil)
 
-// OnChange has woken called whenever Poll would find something or a region may have changed.
+// OnChange sets the function woken, which is called whenever Poll would return events or a region may have
+// changed.
 func (e *Endpoint) OnChange(woken func()) { e.woken = woken }
 
 // Register implements fabric.Endpoint.
@@ -116,8 +118,8 @@ func (e *Endpoint) Close() error {
 	return nil
 }
 
-// stop ends a node. In each queue, up to landing operations that are under way, the oldest ones, may still be
-// executed at the peer.
+// stop stops a node. In each queue, the peer may still execute the oldest landing operations that are under
+// way.
 func (e *Endpoint) stop(landing int) {
 	for _, q := range e.list {
 		q.abandon(landing)
@@ -125,7 +127,7 @@ func (e *Endpoint) stop(landing int) {
 	e.up, e.regions, e.events = false, nil, fabric.Events{}
 }
 
-// change records that something has happened.
+// change records that there is an event or a change of a region.
 func (e *Endpoint) change() {
 	e.changed = true
 	if e.woken != nil && e.up {
@@ -133,7 +135,7 @@ func (e *Endpoint) change() {
 	}
 }
 
-// queue gives the queue to a region of a peer.
+// queue returns the queue to a region of a peer.
 func (e *Endpoint) queue(peer fabric.NodeID, id fabric.RegionID) *queue {
 	at := address{peer, id}
 	q := e.queues[at]

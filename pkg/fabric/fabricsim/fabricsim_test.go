@@ -47,7 +47,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// rough is all faults.
+// rough returns a configuration with all faults.
 func rough(seed uint64) Config {
 	cfg := Default()
 	cfg.Seed = seed
@@ -57,8 +57,8 @@ func rough(seed uint64) Config {
 	return cfg
 }
 
-// TestLost: with all faults, what has ended well is there, nothing lands behind a reset, and every operation
-// has one completion, in order.
+// TestLost: under all faults, successful writes are in the memory, no write lands after a reset of its queue,
+// and every operation has one completion, in order.
 func TestLost(t *testing.T) {
 	var reached Stats
 	landed := 0
@@ -114,8 +114,8 @@ func TestLost(t *testing.T) {
 	require.Positive(t, reached.LandedLate)
 }
 
-// TestCrash: a node stops with its memory; what it had posted lands up to some point, and never after its
-// successor has started.
+// TestCrash: a node stops, and its memory is lost. A prefix of its posted operations lands, and no operation
+// lands after its successor has started.
 func TestCrash(t *testing.T) {
 	some, all, halved := 0, 0, 0
 	for seed := range uint64(200) {
@@ -155,7 +155,7 @@ func TestCrash(t *testing.T) {
 	require.Positive(t, some, "%d %d %d", some, all, halved)
 }
 
-// TestRestart: the memory is gone, and the queues of others notice.
+// After a restart the memory of the node is gone, and the queues of other nodes to it break.
 func TestRestart(t *testing.T) {
 	n, c := cluster(Default())
 	do := func(op fabric.Op) fabric.Completion {
@@ -179,7 +179,7 @@ func TestRestart(t *testing.T) {
 	require.Equal(t, fabric.Denied, do(fabric.Op{Peer: 2, Region: 1, Data: []byte{1}}).Status)
 }
 
-// TestSameSeedSameRun: two runs are equal.
+// Two runs with the same seed are equal.
 func TestSameSeedSameRun(t *testing.T) {
 	run := func() (Stats, time.Duration) {
 		n, c := cluster(rough(3))

@@ -1,13 +1,12 @@
-// Package fabricsim is a fabric in virtual time (package fabric). Everything happens in the goroutine of its
-// owner and is drawn from one seed: the same calls give the same run.
+// Package fabricsim is a fabric in virtual time (package fabric). It has no goroutines, and draws all random
+// choices from one seed: the same calls give the same run.
 //
-// The network does all that package fabric allows: operations get lost before or after they were executed,
-// lost operations land late, completions are late, writes become visible in pieces and in any order, a right
-// that is revoked meanwhile stops a write between two pieces, links are cut in one direction, and nodes stop
-// with their memory. Some of the operations that a stopped node had posted still land, from the first to a
-// random one.
+// The network shows all behaviour that package fabric permits: operations get lost before or after their
+// execution, lost operations land late, completions are late, writes become visible in pieces and in any
+// order, a revocation stops a write between two pieces, links are cut in one direction, and nodes stop and
+// lose their memory. A random prefix of the operations that a stopped node had posted still lands.
 //
-// An endpoint executes nothing by itself: Wait, Network.Step and Network.Run let time pass.
+// Time passes, and operations are executed, only in Wait, Network.Step and Network.Run.
 package fabricsim
 
 import (
@@ -21,30 +20,30 @@ import (
 // Config of a network.
 type Config struct {
 	Seed                   uint64
-	LatencyMin, LatencyMax time.Duration // of one direction
-	// Timeout is after how long a lost operation is reported.
+	LatencyMin, LatencyMax time.Duration // bounds of the latency of one direction
+	// Timeout is the time after which a lost operation is reported.
 	Timeout time.Duration
-	// Bandwidth that each queue has in each direction, in bytes a second; 0: no limit.
+	// Bandwidth is the bandwidth of each queue in each direction, in bytes per second; 0: no limit.
 	Bandwidth int
 	Faults    Faults
 }
 
-// Faults are how many of a hundred operations meet each fault.
+// Faults has the percentage of operations with each fault.
 type Faults struct {
-	Lose      int           // the operation is lost; half of these are executed late
-	LoseReply int           // the operation was executed, its completion is lost
+	Lose      int           // the operation is lost; half of the lost operations are executed late
+	LoseReply int           // the operation is executed, and its completion is lost
 	Late      int           // the completion is late, by LateMax at most
 	LateMax   time.Duration //
-	Tear      int           // a write lands in pieces, TearMax apart at most
+	Tear      int           // a write lands in pieces, at most TearMax after each other
 	TearMax   time.Duration
 }
 
-// Default has the latency of a network with RDMA, and no faults.
+// Default returns a configuration with the latency of an RDMA network, and without faults.
 func Default() Config {
 	return Config{Seed: 1, LatencyMin: time.Microsecond, LatencyMax: 2 * time.Microsecond, Timeout: time.Millisecond}
 }
 
-// Network is nodes and the links between them.
+// Network has the nodes and the links between them.
 type Network struct {
 	cfg    Config
 	rng    *rand.Rand
@@ -73,23 +72,23 @@ func New(cfg Config) *Network {
 	}
 }
 
-// Now is the virtual time since the network was made.
+// Now returns the virtual time since the network was made.
 func (n *Network) Now() time.Duration { return n.now }
 
 // Stats returns the counts until now.
 func (n *Network) Stats() Stats { return n.stats }
 
-// Schedule has a function called at a time that is not past.
+// Schedule schedules a call of a function at a time, which must not be in the past.
 func (n *Network) Schedule(at time.Duration, what func()) {
 	n.events.Add(max(at, n.now), what)
 }
 
-// Next is the time of the next thing that will happen; false: nothing will.
+// Next returns the time of the next event; ok is false if there is none.
 func (n *Network) Next() (at time.Duration, ok bool) {
 	return n.events.Next()
 }
 
-// Step lets the next thing happen. It returns false if nothing will.
+// Step executes the next event. It returns false if there is none.
 func (n *Network) Step() bool {
 	if _, ok := n.events.Next(); !ok {
 		return false
@@ -100,7 +99,7 @@ func (n *Network) Step() bool {
 	return true
 }
 
-// Run lets everything happen up to a time.
+// Run executes all events up to a time.
 func (n *Network) Run(until time.Duration) {
 	for at, ok := n.Next(); ok && at <= until; at, ok = n.Next() {
 		n.Step()
@@ -108,8 +107,8 @@ func (n *Network) Run(until time.Duration) {
 	n.now = max(n.now, until)
 }
 
-// Node starts a node. If it has run before and was stopped, its memory is new, and the operations that it had
-// posted before do not land any more.
+// Node starts a node. If the node has run before and was stopped, its memory is new, and the operations that
+// it posted before its stop do not land any more.
 func (n *Network) Node(id fabric.NodeID) *Endpoint {
 	e := &Endpoint{
 		net: n, id: id, up: true, incarnation: 1,
@@ -123,7 +122,8 @@ func (n *Network) Node(id fabric.NodeID) *Endpoint {
 	return e
 }
 
-// Crash stops a node with its memory. The first of the operations that it had posted may still land.
+// Crash stops a node, and drops its memory. A prefix of the operations that the node had posted may still
+// land.
 func (n *Network) Crash(id fabric.NodeID) {
 	e := n.nodes[id]
 	most := 0
@@ -133,7 +133,7 @@ func (n *Network) Crash(id fabric.NodeID) {
 	e.stop(n.rng.IntN(most + 1))
 }
 
-// Cut loses everything that one node sends to another, answers included, until Mend.
+// Cut loses all operations and answers that one node sends to another, until Mend.
 func (n *Network) Cut(from, to fabric.NodeID) { n.cuts[link{from, to}] = true }
 
 // Mend ends a cut.
@@ -145,7 +145,7 @@ func (n *Network) Heal() {
 	n.cfg.Faults = Faults{}
 }
 
-// cut reports whether a link carries nothing. Nodes always reach themselves.
+// cut reports whether a link is cut. The link of a node to itself never is.
 func (n *Network) cut(from, to fabric.NodeID) bool {
 	is := from != to && n.cuts[link{from, to}]
 	if is {
@@ -161,7 +161,7 @@ func (n *Network) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(n.rng.Int64N(int64(max(0, to-from))+1))
 }
 
-// delay is how long something takes from a node to another.
+// delay draws the latency from one node to another.
 func (n *Network) delay(from, to fabric.NodeID) time.Duration {
 	if from == to {
 		return 0
@@ -169,7 +169,7 @@ func (n *Network) delay(from, to fabric.NodeID) time.Duration {
 	return n.between(n.cfg.LatencyMin, n.cfg.LatencyMax)
 }
 
-// transmission is how long bytes occupy a queue.
+// transmission returns the time for which bytes occupy a queue.
 func (n *Network) transmission(bytes int) time.Duration {
 	if n.cfg.Bandwidth == 0 {
 		return 0

@@ -18,19 +18,19 @@ type queue struct {
 	address
 	from *Endpoint
 
-	// At the initiator.
-	era         uint64 // of operations that are posted now; each Reset begins one
+	// The state at the initiator.
+	era         uint64 // the era of the operations that are posted now; each Reset begins an era
 	broken      bool
-	outstanding []*pending // that have no completion yet, in order
+	outstanding []*pending // the operations without a completion, in order
 	lastSent    time.Duration
 	lastArrival time.Duration
 	lastReply   time.Duration
 
-	// At the target.
-	live    uint64 // the era that it executes
-	target  uint64 // the incarnation that the queue is connected to
-	refused bool   // it executes no more in this era
-	gap     uint64 // an operation posted after this one, in this era, has lost its predecessor; 0: none
+	// The state at the target.
+	live    uint64 // the era whose operations are executed
+	target  uint64 // the incarnation of the target to which the queue is connected
+	refused bool   // no further operations of this era are executed
+	gap     uint64 // the number of the first lost operation of this era: no later one is executed; 0: none
 	inbox   []*pending
 	busy    bool // a write is landing
 }
@@ -48,7 +48,7 @@ type pending struct {
 
 func (q *queue) net() *Network { return q.from.net }
 
-// to gives the target, or nil if it is not up.
+// to returns the target; nil if it is not up.
 func (q *queue) to() *Endpoint {
 	if e := q.net().nodes[q.peer]; e != nil && e.up {
 		return e
@@ -91,7 +91,7 @@ func (n *Network) count(kind fabric.Kind) {
 	}
 }
 
-// send carries an operation to the target, or loses it.
+// send sends an operation to the target, or loses it.
 func (q *queue) send(p *pending) {
 	n := q.net()
 	q.lastSent = max(q.lastSent, n.now) + n.transmission(len(p.Data))
@@ -114,7 +114,7 @@ func (q *queue) send(p *pending) {
 	n.Schedule(at, func() { q.arrive(p, false) })
 }
 
-// lose reports an operation as lost, after a time.
+// lose reports an operation as lost after Config.Timeout.
 func (q *queue) lose(p *pending) {
 	n := q.net()
 	n.Schedule(n.now+n.cfg.Timeout, func() {
@@ -129,7 +129,7 @@ func (p *pending) finish(status fabric.Status) {
 	}
 }
 
-// arrive puts an operation before the target.
+// arrive handles the arrival of an operation at the target.
 func (q *queue) arrive(p *pending, late bool) {
 	to := q.to()
 	switch {
@@ -149,7 +149,7 @@ func (q *queue) arrive(p *pending, late bool) {
 	q.next()
 }
 
-// reset begins a new era. An operation that was posted before has been executed or never will be.
+// reset begins a new era. An operation that was posted before and is not executed yet will never be executed.
 func (q *queue) reset(p *pending, to *Endpoint) {
 	q.live, q.target = p.era, to.incarnation
 	q.refused, q.busy, q.gap, q.inbox = false, false, 0, nil
@@ -204,7 +204,7 @@ func (q *queue) region(p *pending) *region {
 	return r
 }
 
-// landed reports a write that is complete.
+// landed reports a complete write.
 func (q *queue) landed(p *pending) {
 	to := q.to()
 	if p.Notify {
@@ -216,7 +216,7 @@ func (q *queue) landed(p *pending) {
 	q.reply(p, fabric.OK)
 }
 
-// tear lets a write become visible in pieces.
+// tear schedules the pieces of a write, which become visible one after the other.
 func (q *queue) tear(p *pending) {
 	n := q.net()
 	n.stats.Torn++
@@ -230,7 +230,7 @@ func (q *queue) tear(p *pending) {
 	}
 }
 
-// pieces cuts a write at addresses that are divisible by 8, and shuffles.
+// pieces divides a write at random addresses that are divisible by 8, and shuffles the pieces.
 func (n *Network) pieces(p *pending) [][2]int {
 	var cuts []int
 	for at := (p.At/8 + 1) * 8; at < p.At+len(p.Data); at += 8 {
@@ -255,7 +255,7 @@ func (n *Network) pieces(p *pending) [][2]int {
 	return pieces
 }
 
-// land makes a piece visible, if the right to write is still there.
+// land makes a piece visible, if the peer still has the right to write.
 func (q *queue) land(p *pending, piece [2]int, last bool) {
 	to := q.to()
 	if p.era != q.live || !q.busy {
@@ -284,7 +284,7 @@ func (q *queue) land(p *pending, piece [2]int, last bool) {
 	}
 }
 
-// reply carries the end of an operation to the initiator, or loses it.
+// reply sends the result of an operation to the initiator, or loses it.
 func (q *queue) reply(p *pending, status fabric.Status) {
 	n := q.net()
 	if n.cut(q.peer, q.from.id) || q.peer != q.from.id && n.chance(n.cfg.Faults.LoseReply) {
@@ -331,8 +331,8 @@ func (q *queue) drain() {
 	}
 }
 
-// failAll ends the outstanding operations, also those that have ended well: their completions have not been
-// seen.
+// failAll ends the outstanding operations with a status, also the successful ones, because their completions
+// were not reported yet.
 func (q *queue) failAll(status fabric.Status) {
 	for _, p := range q.outstanding {
 		if !p.done || p.status == fabric.OK {
@@ -341,8 +341,8 @@ func (q *queue) failAll(status fabric.Status) {
 	}
 }
 
-// abandon ends a queue of an initiator that has stopped. Up to landing of its operations, the oldest ones,
-// may still be executed at the peer.
+// abandon ends a queue of an initiator that has stopped. The peer may still execute the oldest landing
+// operations.
 func (q *queue) abandon(landing int) {
 	last := uint64(math.MaxUint64)
 	if landing < len(q.outstanding) {

@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric"
 )
 
-// Cluster is nodes 1, 2 and 3 of a fabric under test.
+// Cluster has nodes 1, 2 and 3 of a fabric under test.
 type Cluster struct {
 	Nodes map[fabric.NodeID]fabric.Endpoint
 	// Cut interrupts the connections between two nodes until mend is called.
@@ -75,7 +75,7 @@ func (s *suite) await(id fabric.NodeID, what string, holds func(e *fabric.Events
 	require.Fail(s, "waited in vain", what)
 }
 
-// post posts one operation and gives its token.
+// post posts one operation and returns its token.
 func (s *suite) post(from fabric.NodeID, op fabric.Op) uint64 {
 	s.Helper()
 	s.token++
@@ -105,7 +105,7 @@ func (s *suite) do(from fabric.NodeID, op fabric.Op) fabric.Completion {
 	return s.ended(from, s.post(from, op))
 }
 
-// status posts an operation and requires how it ends.
+// status posts an operation and requires a certain status of its completion.
 func (s *suite) status(want fabric.Status, from fabric.NodeID, op fabric.Op) fabric.Completion {
 	s.Helper()
 	c := s.do(from, op)
@@ -140,7 +140,7 @@ func encoded(v uint64) []byte { return binary.LittleEndian.AppendUint64(nil, v) 
 
 const both = fabric.Readable | fabric.Writable
 
-// writeAndRead: Q3, M1.
+// writeAndRead tests Q3 and M1.
 func (s *suite) writeAndRead() {
 	m := s.region(2, 7, 64, map[fabric.NodeID]fabric.Rights{1: both, 3: fabric.Readable})
 	require.Equal(s, make([]byte, 64), load(m, 0, 64))
@@ -212,7 +212,7 @@ func (s *suite) refused() {
 	require.Equal(s, make([]byte, 64), load(m, 0, 64))
 }
 
-// flushUntilReset: Q2, Q4, Q6.
+// flushUntilReset tests Q2, Q4 and Q6.
 func (s *suite) flushUntilReset() {
 	m := s.region(2, 7, 64, map[fabric.NodeID]fabric.Rights{1: fabric.Writable})
 	first := s.post(1, fabric.Op{Peer: 2, Region: 7, Data: encoded(1)})
@@ -262,7 +262,8 @@ func (s *suite) order() {
 	})
 }
 
-// words: M2. Words are whole and one of those that were written; the last write is there when it has ended.
+// words tests M2: each word has one of the written values, and the value of the last write after its
+// completion.
 func (s *suite) words() {
 	const size = 2048
 	m := s.region(2, 7, size, map[fabric.NodeID]fabric.Rights{1: fabric.Writable})
@@ -282,7 +283,7 @@ func (s *suite) words() {
 	require.Equal(s, bytes.Repeat(encoded(rounds*0x0101010101010101), size/8), load(m, 0, size))
 }
 
-// revoke: M3.
+// revoke tests M3.
 func (s *suite) revoke() {
 	m := s.region(2, 7, 64, map[fabric.NodeID]fabric.Rights{1: both, 3: both})
 	s.status(fabric.OK, 1, fabric.Op{Peer: 2, Region: 7, Data: encoded(1)})
@@ -299,8 +300,8 @@ func (s *suite) revoke() {
 	require.Equal(s, uint64(5), word(m, 0))
 }
 
-// revokeRace: the right goes while writes are under way. A write that has ended well before is there; nothing
-// changes afterwards.
+// revokeRace: a right is revoked while writes are under way. Writes that had succeeded before are in the
+// memory, and the memory does not change afterwards.
 func (s *suite) revokeRace() {
 	const size = 1024
 	m := s.region(2, 7, size, nil)
@@ -341,15 +342,15 @@ func (s *suite) revokeRace() {
 	}
 }
 
-// broken lets some time pass at a node: it breaks a queue of its own to a region that nobody has, and gives
-// one more operation for that queue.
+// broken breaks a queue of a node to a region that does not exist, which lets some time pass. It returns an
+// operation for this queue.
 func (s *suite) broken(id fabric.NodeID) fabric.Op {
 	op := fabric.Op{Peer: 2, Region: 99, Data: encoded(1)}
 	s.do(id, op)
 	return op
 }
 
-// revokeReads: a right to read goes, too.
+// revokeReads: a right to read can be revoked, too.
 func (s *suite) revokeReads() {
 	m := s.region(2, 7, 8, map[fabric.NodeID]fabric.Rights{1: both})
 	m.Store(0, encoded(1))
@@ -408,7 +409,7 @@ func (s *suite) cut() {
 	require.Equal(s, uint64(4), word(m, 0))
 }
 
-// resetUntilOK resets a queue as often as it takes.
+// resetUntilOK repeats a reset of a queue until it succeeds.
 func (s *suite) resetUntilOK(from, peer fabric.NodeID, id fabric.RegionID) {
 	s.Helper()
 	for range 10_000 {
@@ -420,7 +421,7 @@ func (s *suite) resetUntilOK(from, peer fabric.NodeID, id fabric.RegionID) {
 	require.Fail(s, "the queue is not reset")
 }
 
-// nothingAfterReset: Q5. Operations before a reset never land behind it.
+// nothingAfterReset tests Q5: operations that were posted before a reset never land after it.
 func (s *suite) nothingAfterReset() {
 	m := s.region(2, 7, 4096, map[fabric.NodeID]fabric.Rights{1: both})
 	for round := range uint64(8) {
@@ -444,7 +445,7 @@ func (s *suite) nothingAfterReset() {
 	}
 }
 
-// close: operations on a node that has ended are lost, also those that are under way.
+// close: operations on a closed node are lost, also those that were under way.
 func (s *suite) close() {
 	s.region(2, 7, 64, map[fabric.NodeID]fabric.Rights{1: both, 3: both})
 	s.status(fabric.OK, 1, fabric.Op{Peer: 2, Region: 7, Data: encoded(1)})

@@ -15,7 +15,7 @@ type counts struct{ landed, failed int }
 func (c *counts) Landed(Flight, *fabric.Completion) { c.landed++ }
 func (c *counts) Failed(Flight)                     { c.failed++ }
 
-// ended is the completion of an operation that has succeeded.
+// ended returns the completion of an operation that has succeeded.
 func ended(op fabric.Op) []fabric.Completion {
 	return []fabric.Completion{{Token: op.Token, Kind: op.Kind, Peer: op.Peer, Region: op.Region}}
 }
@@ -50,7 +50,7 @@ func TestBreak(t *testing.T) {
 	require.Equal(t, counts{failed: 1, landed: 1}, *end)
 }
 
-// TestFence: the first operation comes after a reset.
+// The first operation begins after a reset of the queue.
 func TestFence(t *testing.T) {
 	s := NewSet(time.Millisecond)
 	s.Fence()

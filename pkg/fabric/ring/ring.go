@@ -23,10 +23,10 @@ func NewProducer(data []byte, head, tail *atomic.Uint64) Producer {
 	return Producer{data: data, head: head, tail: tail}
 }
 
-// At is the number of bytes that were ever put.
+// At returns the number of bytes that were ever put.
 func (p *Producer) At() uint64 { return p.at }
 
-// Released is the number of bytes that the consumer had ever released when Room was last called.
+// Released returns the number of bytes that the consumer had ever released when Room was last called.
 func (p *Producer) Released() uint64 { return p.free }
 
 // Room returns the number of bytes that fit.
@@ -64,7 +64,7 @@ func NewConsumer(data []byte, head, tail *atomic.Uint64) Consumer {
 	return Consumer{data: data, head: head, tail: tail}
 }
 
-// At is the number of bytes that were ever taken.
+// At returns the number of bytes that were ever taken.
 func (c *Consumer) At() uint64 { return c.at }
 
 // Available returns the number of bytes that can be taken.

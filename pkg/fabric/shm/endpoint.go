@@ -18,16 +18,17 @@ import (
 // Config of an endpoint.
 type Config struct {
 	Self fabric.NodeID
-	// Dial makes a connection to a peer, which passes it to Serve. Both have authenticated each other, for
-	// example by Client and Server. It is not called for the node itself.
+	// Dial opens a connection to a peer; the peer passes its end to Serve. Both sides have authenticated each
+	// other, for example by Client and Server. Dial is not called for the node itself.
 	Dial func(ctx context.Context, peer fabric.NodeID) (*net.UnixConn, error)
-	// Timeout is how long a peer may do nothing while operations wait. 0: two seconds.
+	// Timeout is the longest time without progress of a peer that has operations to execute. After it the
+	// connection fails. 0: two seconds.
 	Timeout time.Duration
-	// Ring is the size of the ring of operations, and of the ring of answers, of each connection: a power
-	// of two from 4 KiB to 64 MiB. Memory is used as far as a ring was filled once. 0: 1 MiB.
+	// Ring is the size in bytes of the ring of operations, and of the ring of answers, of each connection: a
+	// power of two from 4 KiB to 64 MiB. A page of a ring uses memory from its first use on. 0: 1 MiB.
 	Ring int
-	// Spin is how long Wait looks into the rings before it sleeps, at most. After vain attempts it is
-	// shorter. 0: Wait sleeps at once.
+	// Spin is the longest time for which Wait polls the rings before it sleeps. After polls without a result
+	// the time is shorter. 0: Wait sleeps at once.
 	Spin time.Duration
 }
 
@@ -44,18 +45,18 @@ type Endpoint struct {
 	cancel      context.CancelFunc
 	running     sync.WaitGroup
 	wake        chan struct{}
-	awake       chan struct{} // the guard has to look
+	awake       chan struct{} // the guard must begin its checks
 	regions     remote.Regions
 
 	mu       sync.Mutex
 	closed   bool
 	outgoing map[fabric.NodeID]*outgoing
 	incoming map[fabric.NodeID]*incoming
-	here     *remote.Execution // of operations of the node on itself
+	here     *remote.Execution // of the node's operations on its own regions
 	events   fabric.Events
-	changed  bool // a region has changed since Wait last told
-	asleep   bool // nobody looks into the rings: peers ring
-	guarded  bool // the guard looks from time to time
+	changed  bool // a peer has written a region since the last poll of Wait
+	asleep   bool // no caller polls the rings: peers must send bells
+	guarded  bool // the guard checks looks every guardEvery
 	looks    uint64
 	spin     time.Duration
 }
@@ -64,7 +65,7 @@ var _ fabric.Endpoint = (*Endpoint)(nil)
 
 var errClosed = errors.New("shm: the endpoint is closed")
 
-// New makes an endpoint. Close ends it.
+// New creates an endpoint. The caller must close it.
 func New(cfg Config) (*Endpoint, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -88,7 +89,7 @@ func New(cfg Config) (*Endpoint, error) {
 	return e, nil
 }
 
-// complete checks c, and sets the fields that are 0.
+// complete validates c, and replaces zero fields by their defaults.
 func (c Config) complete() (Config, error) {
 	switch {
 	case c.Self == 0:
@@ -109,12 +110,12 @@ func (c Config) complete() (Config, error) {
 		c.Ring = defaultRing
 	}
 	if runtime.GOMAXPROCS(0) == 1 {
-		c.Spin = 0 // a peer's bell needs the only thread
+		c.Spin = 0 // the goroutine that reads bells needs the only thread
 	}
 	return c, nil
 }
 
-// start counts a goroutine, unless the endpoint is closed.
+// start registers a goroutine for which Close waits. It returns false if the endpoint is closed.
 func (e *Endpoint) start() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -142,15 +143,14 @@ func (e *Endpoint) Revoke(id fabric.RegionID, peer fabric.NodeID, rights fabric.
 	return e.regions.Revoke(id, peer, rights)
 }
 
-// Post implements fabric.Endpoint. Operations that wait for room in the ring are kept in memory without a
-// limit.
+// Post implements fabric.Endpoint. The number of operations that wait for room in a ring has no limit.
 func (e *Endpoint) Post(ops ...fabric.Op) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return errClosed
 	}
-	var last *outgoing // operations for one peer are carried together
+	var last *outgoing // successive operations for one peer are pushed together
 	var err error
 	for i := range ops {
 		if err = ops[i].Validate(); err != nil {
@@ -171,7 +171,7 @@ func (e *Endpoint) Post(ops ...fabric.Op) error {
 	return err
 }
 
-// to gives the way to a peer.
+// to returns the queues to a peer. The caller holds the lock.
 func (e *Endpoint) to(peer fabric.NodeID) *outgoing {
 	o := e.outgoing[peer]
 	if o == nil {
@@ -181,13 +181,13 @@ func (e *Endpoint) to(peer fabric.NodeID) *outgoing {
 	return o
 }
 
-// complete takes a completion. The caller holds the lock.
+// complete adds a completion to the events of Poll. The caller holds the lock.
 func (e *Endpoint) complete(c fabric.Completion) {
 	e.events.Completions = append(e.events.Completions, c)
 	e.signal()
 }
 
-// written takes the end of a write in a region of this node. The caller holds the lock.
+// written records the end of a write in a region of this node. The caller holds the lock.
 func (e *Endpoint) written(notify bool, landed fabric.Landed) {
 	if notify {
 		e.events.Landed = append(e.events.Landed, landed)
@@ -196,7 +196,7 @@ func (e *Endpoint) written(notify bool, landed fabric.Landed) {
 	e.signal()
 }
 
-// signal ends a Wait that sleeps.
+// signal wakes a sleeping Wait.
 func (e *Endpoint) signal() {
 	select {
 	case e.wake <- struct{}{}:
@@ -204,7 +204,7 @@ func (e *Endpoint) signal() {
 	}
 }
 
-// Close implements fabric.Endpoint. It waits for all goroutines, those of Serve included.
+// Close implements fabric.Endpoint. It waits for all goroutines, and for all calls of Serve.
 func (e *Endpoint) Close() error {
 	e.mu.Lock()
 	if !e.closed {

@@ -35,7 +35,7 @@ func pair(t *testing.T) (a, b *net.UnixConn) {
 	return conn(fds[0]), conn(fds[1])
 }
 
-// victim is an endpoint with a region that node 2 may not write, and one that node 2 may.
+// victim returns an endpoint with a region that node 2 may not write, and one that node 2 may.
 func victim(t *testing.T, cfg Config) (e *Endpoint, closed fabric.Memory) {
 	cfg.Self = 1
 	if cfg.Dial == nil {

@@ -7,12 +7,13 @@ import (
 	"net"
 )
 
-// greeting is the last thing that travels inside of TLS. After it the connection carries plain bytes and the
-// segment: the server sends nothing before the client's first plain message, so no side reads too far.
+// greeting is the last byte of the TLS stream. After it the connection carries plain bytes and the segment.
+// The server sends nothing between the greeting and the client's first plain message, so the TLS layer of
+// neither side reads plain bytes.
 const greeting = 's'
 
-// Client authenticates a new connection as the dialling side. The connection is fit for Config.Dial then.
-// The state names the identity of the peer.
+// Client authenticates a new connection as the dialling side. After that, Config.Dial may return the
+// connection. The returned state has the certificates of the peer.
 func Client(ctx context.Context, conn *net.UnixConn, cfg *tls.Config) (tls.ConnectionState, error) {
 	session := tls.Client(conn, cfg)
 	if err := session.HandshakeContext(ctx); err != nil {
@@ -27,7 +28,8 @@ func Client(ctx context.Context, conn *net.UnixConn, cfg *tls.Config) (tls.Conne
 	return session.ConnectionState(), nil
 }
 
-// Server authenticates a new connection as the listening side. The connection is fit for Endpoint.Serve then.
+// Server authenticates a new connection as the listening side. After that, the connection may be passed to
+// Endpoint.Serve.
 func Server(ctx context.Context, conn *net.UnixConn, cfg *tls.Config) (tls.ConnectionState, error) {
 	session := tls.Server(conn, cfg)
 	if err := session.HandshakeContext(ctx); err != nil {

@@ -8,25 +8,27 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric/internal/remote"
 )
 
-// outgoing is the way to a peer: one connection at a time, with all queues. The endpoint's lock guards it.
+// outgoing has all queues of this node to one peer, and the connection that carries them. There is at most
+// one connection at a time. The endpoint's lock guards all fields.
 type outgoing struct {
 	endpoint   *Endpoint
 	peer       fabric.NodeID
 	queues     *remote.Peer
 	connecting bool
 	link       *link // nil: none
-	// Of the connection:
-	unwritten []*remote.Pending
-	offset    int // bytes of the first of them that are in the ring
+	// The state of the connection:
+	unwritten []*remote.Pending // operations that are not completely in the ring
+	offset    int               // bytes of unwritten[0] that are in the ring
 	header    []byte
-	progress  time.Time // the last time at which the target has done something, or nothing was waiting
-	answering bool      // the fixed part of an answer was taken
+	progress  time.Time // the last time at which the target made progress, or no operation waited
+	answering bool      // the fixed part of the current answer was read
 	answer    remote.Answer
 	data      []byte
 	have      int
 }
 
-// push carries operations as far as possible. The first one begins a connection.
+// push writes the posted operations into the ring, as far as there is room. If there is no connection, push
+// starts one.
 func (o *outgoing) push() {
 	switch e := o.endpoint; {
 	case o.peer == e.cfg.Self:
@@ -75,7 +77,8 @@ func (o *outgoing) run() {
 	}
 }
 
-// connect makes a connection, or gives nil. All operations are lost then, which says enough.
+// connect opens a connection. It returns nil after an error; the application sees the error as the loss of
+// all operations.
 func (o *outgoing) connect() *link {
 	e := o.endpoint
 	ctx, cancel := context.WithTimeout(e.ctx, e.cfg.Timeout)
@@ -88,13 +91,13 @@ func (o *outgoing) connect() *link {
 	defer stop()
 	s, err := offer(conn, e.cfg.Ring, time.Now().Add(e.cfg.Timeout))
 	if err != nil {
-		_ = conn.Close() // lost operations are reported
+		_ = conn.Close() // the operations are reported as lost
 		return nil
 	}
 	return initiatorLink(conn, s)
 }
 
-// late reports whether the target does nothing although operations wait.
+// late reports whether the target made no progress for Config.Timeout although operations wait.
 func (o *outgoing) late() bool {
 	if o.queues.Idle() {
 		return false
@@ -102,7 +105,7 @@ func (o *outgoing) late() bool {
 	return time.Since(o.progress) > o.endpoint.cfg.Timeout
 }
 
-// work is the work of a link.
+// work implements link.work for the initiator.
 func (o *outgoing) work() (bool, error) {
 	wrote, err := o.write()
 	if err != nil {
@@ -115,7 +118,7 @@ func (o *outgoing) work() (bool, error) {
 	return wrote || took, err
 }
 
-// write puts operations into the ring.
+// write copies operations into the ring. It reports whether it has written bytes.
 func (o *outgoing) write() (bool, error) {
 	idle := o.queues.Idle()
 	if batch := o.queues.Take(); len(batch) > 0 {
@@ -152,7 +155,8 @@ func (o *outgoing) write() (bool, error) {
 	return true, o.link.ring(wakeForBytes)
 }
 
-// writeFirst puts as much of the first operation into the ring as there is room. A header is put as a whole.
+// writeFirst copies the first operation into the ring, as far as there is room, and returns the number of
+// bytes. A header is never divided.
 func (o *outgoing) writeFirst(room int) (n int) {
 	p := o.unwritten[0]
 	if o.offset == 0 {
@@ -176,7 +180,7 @@ func (o *outgoing) writeFirst(room int) (n int) {
 	return n + len(piece)
 }
 
-// take takes answers out of the ring.
+// take reads answers from the ring. It reports whether it has read bytes.
 func (o *outgoing) take() (bool, error) {
 	in := &o.link.in
 	start := in.At()
@@ -216,7 +220,7 @@ func (o *outgoing) take() (bool, error) {
 	return true, o.link.ring(wakeForRoom)
 }
 
-// lose ends a connection. Operations that wait for an answer are lost, and all queues are broken.
+// lose closes a connection. All operations without an answer are reported as lost, and all queues are broken.
 func (o *outgoing) lose(l *link) {
 	if o.link != l {
 		return

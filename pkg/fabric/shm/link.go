@@ -15,10 +15,10 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric/ring"
 )
 
-// The bits of the words by which each side says that it sleeps.
+// The bits of a side's wake word. A side sets them before it sleeps.
 const (
-	wakeForBytes = 1 << iota // ring the bell when bytes were published
-	wakeForRoom              // ring the bell when bytes were released
+	wakeForBytes = 1 << iota // the peer must send a bell after it has published bytes
+	wakeForRoom              // the peer must send a bell after it has released bytes
 )
 
 // link is one side of a connection: a socket and a segment. The endpoint's lock guards it.
@@ -27,13 +27,14 @@ type link struct {
 	seg   *segment
 	in    ring.Consumer
 	out   ring.Producer
-	own   *atomic.Uint64 // wake bits of this side
-	other *atomic.Uint64 // wake bits of the peer
+	own   *atomic.Uint64 // wake word of this side
+	other *atomic.Uint64 // wake word of the peer
 	dead  bool
-	again bool // the goroutine of the link has to go on
-	// wantsRoom: bytes wait for room in out.
+	again bool // settle has stopped after rounds: the goroutine of the link must call it again
+	// wantsRoom reports that bytes wait for room in out.
 	wantsRoom bool
-	// work moves bytes, and reports whether it has moved some. An error ends the connection.
+	// work moves bytes between the rings and the endpoint. It reports whether it has moved any. An error ends
+	// the connection.
 	work func() (bool, error)
 }
 
@@ -53,11 +54,12 @@ func targetLink(conn *net.UnixConn, s *segment) *link {
 	}
 }
 
-// rounds bounds the work of one caller that holds the lock.
+// rounds is the maximum number of calls of work in one call of settle, because settle holds the lock.
 const rounds = 8
 
-// settle moves all bytes that can be moved. If the endpoint sleeps, it asks for the bell and looks again:
-// what the peer has published before it could see the word is moved now, and for the rest the bell rings.
+// settle moves bytes until none are left. If asleep is set, it then sets the wake word and calls work again:
+// this moves the bytes that the peer published before the peer could see the word. For later bytes the peer
+// sends a bell.
 func (l *link) settle(asleep bool) error {
 	for range rounds {
 		moved, err := l.work()
@@ -83,10 +85,10 @@ func (l *link) settle(asleep bool) error {
 		}
 	}
 	l.again = true
-	return l.conn.SetReadDeadline(time.Unix(1, 0)) // the goroutine of the link goes on
+	return l.conn.SetReadDeadline(time.Unix(1, 0)) // wakes the goroutine of the link
 }
 
-// ring wakes the peer if it asks for it.
+// ring sends a bell if one of the bits is set in the peer's wake word.
 func (l *link) ring(bits uint64) error {
 	if l.other.Load()&bits == 0 || l.other.Swap(0)&bits == 0 {
 		return nil
@@ -98,24 +100,25 @@ func (l *link) ring(bits uint64) error {
 	var failed error
 	err = raw.Write(func(fd uintptr) bool {
 		if _, err := unix.Write(int(fd), []byte{0}); err != nil && !errors.Is(err, unix.EAGAIN) {
-			failed = err // a full socket has bells enough
+			failed = err // a full socket is no error: it has bells that the peer will read
 		}
 		return true
 	})
 	return errors.Join(err, failed)
 }
 
-// close ends the link: nothing touches the segment afterwards.
+// close closes the connection and unmaps the segment. Nothing may use the segment afterwards.
 func (l *link) close() {
 	if l.dead {
 		return
 	}
 	l.dead = true
-	_ = l.conn.Close() // lost operations are reported
+	_ = l.conn.Close() // the operations are reported as lost
 	l.seg.Unmap()
 }
 
-// pause gives the lock away until a bell rings, a deadline passes, or the connection ends.
+// pause releases the lock until a bell arrives, the deadline passes, or the connection ends. It returns an
+// error only if the connection has ended.
 func (l *link) pause(mu *sync.Mutex, deadline time.Time) error {
 	if l.again {
 		l.again, deadline = false, time.Unix(1, 0)
@@ -133,14 +136,14 @@ func (l *link) pause(mu *sync.Mutex, deadline time.Time) error {
 	return err
 }
 
-// The first message of the initiator has the segment's file beside it. The target answers with one byte.
+// The first message of the initiator carries the file of the segment. The target answers with one byte.
 const (
 	magic       = "gfs-shm\x01"
 	messageSize = len(magic) + 8
 	ready       = 'y'
 )
 
-// offer makes a segment and passes it to the target.
+// offer creates a segment, passes it to the target, and waits for the target's answer.
 func offer(conn *net.UnixConn, ring int, deadline time.Time) (*segment, error) {
 	if err := checkUser(conn); err != nil {
 		return nil, err
@@ -166,7 +169,7 @@ func offer(conn *net.UnixConn, ring int, deadline time.Time) (*segment, error) {
 	return s, conn.SetDeadline(time.Time{})
 }
 
-// accept takes the segment of an initiator. The initiator waits for admit.
+// accept receives and maps the segment of an initiator. The initiator then waits for admit.
 func accept(conn *net.UnixConn, deadline time.Time) (*segment, error) {
 	if err := checkUser(conn); err != nil {
 		return nil, err
@@ -182,13 +185,14 @@ func accept(conn *net.UnixConn, deadline time.Time) (*segment, error) {
 	return openSegment(file, ring)
 }
 
-// admit lets the initiator use the segment.
+// admit informs the initiator that it may use the segment.
 func admit(conn *net.UnixConn) error {
 	_, err := conn.Write([]byte{ready})
 	return errors.Join(err, conn.SetDeadline(time.Time{}))
 }
 
-// receive takes the first message. All files that come with it are closed, but one.
+// receive reads the first message. It returns the file of the segment and the size of each ring. If the
+// message is invalid, receive closes all its files.
 func receive(conn *net.UnixConn) (*os.File, int, error) {
 	message, control := make([]byte, messageSize), make([]byte, unix.CmsgSpace(4*4))
 	n, controlSize, _, _, err := conn.ReadMsgUnix(message, control)
@@ -218,8 +222,8 @@ func receive(conn *net.UnixConn) (*os.File, int, error) {
 		n, len(files), ring, err)
 }
 
-// checkUser compares the users of both processes. A process of another user may sit between the ends of the
-// TLS handshake and the segment.
+// checkUser verifies that the peer of the socket runs as the same user. A process of another user could relay
+// the TLS handshake, and then receive the segment in place of the peer.
 func checkUser(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -149,8 +149,8 @@ func post(t *testing.T, e *Endpoint, op fabric.Op) fabric.Completion {
 	return fabric.Completion{}
 }
 
-// TestKilledTarget: the death of a process loses operations at once, not after Config.Timeout. A Reset tells
-// that the target has another memory.
+// TestKilledTarget: operations are lost at once when the target process dies, not after Config.Timeout. The
+// completion of a Reset shows that the target has new memory.
 func TestKilledTarget(t *testing.T) {
 	w := &wires{t: t, dir: t.TempDir(), conns: map[[2]fabric.NodeID][]net.Conn{}, cut: map[[2]fabric.NodeID]bool{}}
 	target := spawn(t, "target", w.dir)

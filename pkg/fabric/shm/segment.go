@@ -22,13 +22,14 @@ const (
 	maxRing = 64 << 20
 )
 
-// segment is memory that the initiator and the target of a connection share.
+// segment is the memory that the initiator and the target of a connection share.
 type segment struct {
 	ring.Memory
 	ring int // bytes of each ring
 }
 
-// createSegment makes a segment, and the file to pass it by. The caller closes the file.
+// createSegment creates a segment. It also returns the file of the segment, for the peer. The caller closes
+// the file.
 func createSegment(size int) (*segment, *os.File, error) {
 	m, file, err := ring.Create(ringsAt + 2*size)
 	if err != nil {
@@ -37,7 +38,7 @@ func createSegment(size int) (*segment, *os.File, error) {
 	return &segment{m, size}, file, nil
 }
 
-// openSegment maps a segment that a peer has made.
+// openSegment maps a segment that a peer has created.
 func openSegment(file *os.File, size int) (*segment, error) {
 	m, err := ring.Open(file, ringsAt+2*size)
 	if err != nil {
@@ -50,5 +51,6 @@ func (s *segment) requests() []byte { return s.Memory[ringsAt : ringsAt+s.ring] 
 
 func (s *segment) answers() []byte { return s.Memory[ringsAt+s.ring : ringsAt+2*s.ring] }
 
-// validRing reports whether rings may have a size. Cursors are reduced by a mask.
+// validRing reports whether size is permitted for a ring. It must be a power of two, because a mask maps
+// cursors to places in the ring.
 func validRing(size uint64) bool { return size >= minRing && size <= maxRing && size&(size-1) == 0 }

@@ -12,26 +12,26 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric/internal/remote"
 )
 
-// incoming is a connection that a peer has made. The endpoint's lock guards it.
+// incoming is a connection that a peer has opened. The endpoint's lock guards all fields.
 type incoming struct {
 	*link
 	endpoint  *Endpoint
 	peer      fabric.NodeID
 	execution *remote.Execution
-	writing   bool // the header of a write was taken
+	writing   bool // a write is being executed: its header was read
 	notify    bool
-	left      int // bytes of the write that were not taken
+	left      int // bytes of this write that were not read
 	fixed     [remote.AnswerSize]byte
-	answers   []byte // the rest of fixed, which waits for room
-	unsent    []byte // the rest of the data of a read, behind answers
-	failure   error  // another goroutine has found it
+	answers   []byte // the part of fixed that waits for room
+	unsent    []byte // the data of a read that waits for room; it follows answers
+	failure   error  // the error with which look has closed the connection
 }
 
-// maxLanded bounds the notifications that wait for Poll. Operations of peers wait then.
+// maxLanded is the maximum number of notifications that wait for Poll. Beyond it, operations of peers wait.
 const maxLanded = 1 << 16
 
 // Serve executes the operations of a peer until its connection ends, and closes the connection. The caller
-// has made sure that it is the peer's. An earlier connection of the peer ends first.
+// has authenticated the peer. Serve first closes an earlier connection of the same peer.
 func (e *Endpoint) Serve(peer fabric.NodeID, conn *net.UnixConn) error {
 	defer func() { _ = conn.Close() }()
 	if !e.start() {
@@ -56,7 +56,7 @@ func (e *Endpoint) Serve(peer fabric.NodeID, conn *net.UnixConn) error {
 		old.close()
 	}
 	e.incoming[peer] = in
-	if err = admit(conn); err == nil { // behind the end of the earlier connection: fabric Q5
+	if err = admit(conn); err == nil { // only after the earlier connection was closed: fabric Q5
 		err = in.run()
 	}
 	if err == nil || in.dead && in.failure == nil || errors.Is(err, io.EOF) {
@@ -85,7 +85,7 @@ func (in *incoming) leave() {
 	}
 }
 
-// execute is the work of a link.
+// execute implements link.work for the target.
 func (in *incoming) execute() (bool, error) {
 	start, put := in.in.At(), in.out.At()
 	for len(in.endpoint.events.Landed) < maxLanded {
@@ -106,7 +106,7 @@ func (in *incoming) execute() (bool, error) {
 	return in.done(start, put, nil)
 }
 
-// done releases the data that execute has taken, and publishes its answers.
+// done releases the bytes that execute has read, and publishes the answers that it has written.
 func (in *incoming) done(start, put uint64, err error) (bool, error) {
 	if err != nil {
 		return false, err
@@ -126,7 +126,8 @@ func (in *incoming) done(start, put uint64, err error) (bool, error) {
 	return true, in.ring(bits)
 }
 
-// step takes a piece of an operation, and reports whether it has found one.
+// step executes the next operation, or the next piece of a write. there is the number of bytes in the ring.
+// It returns false if the ring has too few bytes.
 func (in *incoming) step(there int) (bool, error) {
 	if in.writing {
 		n := min(there, in.left)
@@ -190,7 +191,7 @@ func (in *incoming) answer(status fabric.Status, data []byte) {
 	in.answers = in.fixed[:]
 }
 
-// send puts the answer into the ring, and reports whether room is missing.
+// send copies the current answer into the ring. full reports that a part of the answer waits for room.
 func (in *incoming) send() (full bool, err error) {
 	if len(in.answers)+len(in.unsent) == 0 {
 		return false, nil

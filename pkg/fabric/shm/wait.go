@@ -6,12 +6,12 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric"
 )
 
-// guardEvery is how long operations of peers may stay in the rings because the caller of Wait, who looked
-// into them, does something else.
+// guardEvery is the interval of the guard's checks: the time for which operations of peers may stay in the
+// rings after the application has stopped calling Wait and Poll.
 const guardEvery = time.Millisecond
 
-// look moves the bytes of all links. It reports whether Wait has something to tell. The caller holds the
-// lock.
+// look moves the bytes of all links. It reports whether there are events or changed regions, so that Wait
+// must return. The caller holds the lock.
 func (e *Endpoint) look() bool {
 	e.looks++
 	for _, in := range e.incoming {
@@ -20,7 +20,7 @@ func (e *Endpoint) look() bool {
 		}
 		if err := in.settle(e.asleep); err != nil {
 			in.failure = err
-			in.close() // its goroutine ends
+			in.close() // ends the goroutine of the connection
 		}
 	}
 	for _, o := range e.outgoing {
@@ -41,10 +41,10 @@ func (e *Endpoint) Poll(into *fabric.Events) {
 	e.events.Reset()
 }
 
-// Wait implements fabric.Endpoint. It looks into the rings for a while before it sleeps (Config.Spin).
+// Wait implements fabric.Endpoint. It polls the rings for Config.Spin at most before it sleeps.
 func (e *Endpoint) Wait(atMost time.Duration) {
 	start := time.Now()
-	if e.tell(e.spin == 0) || e.spinFor(min(e.spin, atMost), start) || e.tell(true) {
+	if e.lookOnce(e.spin == 0) || e.spinFor(min(e.spin, atMost), start) || e.lookOnce(true) {
 		return
 	}
 	left := atMost - time.Since(start)
@@ -56,9 +56,9 @@ func (e *Endpoint) Wait(atMost time.Duration) {
 	for {
 		select {
 		case <-e.wake:
-			if e.tell(true) {
+			if e.lookOnce(true) {
 				if time.Since(start) < e.cfg.Spin {
-					e.spin = e.cfg.Spin // a longer look would have been enough
+					e.spin = e.cfg.Spin // a longer poll would have found the event
 				}
 				return
 			}
@@ -70,8 +70,9 @@ func (e *Endpoint) Wait(atMost time.Duration) {
 	}
 }
 
-// tell looks once, and says whether to sleep after that.
-func (e *Endpoint) tell(sleep bool) bool {
+// lookOnce reads the rings once, and reports whether Wait must return. sleep says that no poll follows, so
+// that peers must send bells.
+func (e *Endpoint) lookOnce(sleep bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.asleep && !sleep && !e.guarded {
@@ -87,15 +88,15 @@ func (e *Endpoint) tell(sleep bool) bool {
 	return found
 }
 
-// spinFor looks for a while. The time is shorter after vain attempts, until one would have succeeded. Only
-// the caller of Wait uses e.spin.
+// spinFor polls the rings until an event arrives or the time most is over, and reports whether there was an
+// event. Without an event it halves e.spin, the time of the next poll. Only the caller of Wait uses e.spin.
 func (e *Endpoint) spinFor(most time.Duration, start time.Time) bool {
 	if most == 0 {
 		return false
 	}
 	for time.Since(start) < most {
 		for range 16 {
-			if e.tell(false) {
+			if e.lookOnce(false) {
 				e.spin = e.cfg.Spin
 				return true
 			}
@@ -105,7 +106,7 @@ func (e *Endpoint) spinFor(most time.Duration, start time.Time) bool {
 	return false
 }
 
-// guard executes operations of peers if the caller of Wait does not come back to the rings.
+// guard executes operations of peers if the application does not call Wait or Poll any more.
 func (e *Endpoint) guard() {
 	ticker := time.NewTicker(time.Hour)
 	defer ticker.Stop()
@@ -123,11 +124,12 @@ func (e *Endpoint) guard() {
 	}
 }
 
-// goneAway reports whether nobody looks into the rings, and then lets peers ring.
+// goneAway reports whether no caller polls the rings. It counts the polls since its last call. If there was
+// none, peers must send bells from now on.
 func (e *Endpoint) goneAway() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.looks == 0 { // not since the last call
+	if e.looks == 0 { // no poll since the last call
 		e.asleep = true
 		e.look()
 	}

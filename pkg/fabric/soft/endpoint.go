@@ -17,9 +17,10 @@ import (
 // Config of an endpoint.
 type Config struct {
 	Self fabric.NodeID
-	// Dial makes a connection to a peer, which passes it to Serve. It is not called for the node itself.
+	// Dial opens a connection to a peer; the peer passes its end to Serve. Dial is not called for the node
+	// itself.
 	Dial func(ctx context.Context, peer fabric.NodeID) (net.Conn, error)
-	// Timeout is how long a connection may make no progress while operations wait. 0: two seconds.
+	// Timeout is the longest time without progress of a connection with waiting operations. 0: two seconds.
 	Timeout time.Duration
 }
 
@@ -34,7 +35,7 @@ type Endpoint struct {
 	running     sync.WaitGroup
 	wake        chan struct{}
 	regions     remote.Regions
-	here        *remote.Execution // of operations of the node on itself; the outgoing to itself guards it
+	here        *remote.Execution // of the node's operations on itself; guarded by the lock of its outgoing to itself
 
 	mu       sync.Mutex
 	closed   bool
@@ -47,7 +48,7 @@ var _ fabric.Endpoint = (*Endpoint)(nil)
 
 var errClosed = errors.New("soft: the endpoint is closed")
 
-// New makes an endpoint. Close ends it.
+// New creates an endpoint. The caller must close it.
 func New(cfg Config) (*Endpoint, error) {
 	switch {
 	case cfg.Self == 0:
@@ -90,7 +91,7 @@ func (e *Endpoint) Revoke(id fabric.RegionID, peer fabric.NodeID, rights fabric.
 	return e.regions.Revoke(id, peer, rights)
 }
 
-// Post implements fabric.Endpoint. Operations that wait for a connection are kept in memory without a limit.
+// Post implements fabric.Endpoint. The number of operations that wait for a connection has no limit.
 func (e *Endpoint) Post(ops ...fabric.Op) error {
 	for i := range ops {
 		if err := ops[i].Validate(); err != nil {
@@ -105,7 +106,7 @@ func (e *Endpoint) Post(ops ...fabric.Op) error {
 	return nil
 }
 
-// to gives the way to a peer. The first call starts its goroutine.
+// to returns the queues to a peer. The first call starts their goroutine.
 func (e *Endpoint) to(peer fabric.NodeID) (*outgoing, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -157,7 +158,7 @@ func (e *Endpoint) has() bool {
 	return e.events.Any()
 }
 
-// changed ends a Wait.
+// changed wakes a sleeping Wait.
 func (e *Endpoint) changed() {
 	select {
 	case e.wake <- struct{}{}:
@@ -179,7 +180,7 @@ func (e *Endpoint) landed(l fabric.Landed) {
 	e.changed()
 }
 
-// Close implements fabric.Endpoint. It waits for all goroutines, those of Serve included.
+// Close implements fabric.Endpoint. It waits for all goroutines, and for all calls of Serve.
 func (e *Endpoint) Close() error {
 	e.mu.Lock()
 	if e.closed {

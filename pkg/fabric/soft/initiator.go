@@ -15,8 +15,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric/internal/remote"
 )
 
-// outgoing is the way to a peer: one connection at a time, with all queues. Its goroutine connects and sends;
-// another one receives the answers of a connection.
+// outgoing has all queues of this node to one peer, and the connection that carries them. One goroutine
+// connects and sends; another one receives the answers of a connection.
 type outgoing struct {
 	endpoint *Endpoint
 	peer     fabric.NodeID
@@ -78,14 +78,14 @@ func (o *outgoing) current() net.Conn {
 	return o.conn
 }
 
-// take returns the operations that are to be sent, and the connection for them; nil: there is none.
+// take returns the operations that must be sent, and the connection for them; nil: there is no connection.
 func (o *outgoing) take() (conn net.Conn, batch []*remote.Pending) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.conn, o.queues.Take()
 }
 
-// connect makes a connection, and starts the goroutine that receives answers.
+// connect opens a connection, and starts the goroutine that receives answers.
 func (o *outgoing) connect() (net.Conn, error) {
 	e := o.endpoint
 	ctx, cancel := context.WithTimeout(e.ctx, e.cfg.Timeout)
@@ -113,8 +113,8 @@ func (o *outgoing) connect() (net.Conn, error) {
 	return conn, nil
 }
 
-// admitted waits until the target has ended the earlier connections. Otherwise the target could take this one
-// for newer than its successor, and execute operations behind a reset (fabric Q5).
+// admitted waits until the target has ended the earlier connections. Otherwise the target could accept this
+// connection after its successor, and execute operations after a reset (fabric Q5).
 func admitted(ctx context.Context, conn net.Conn) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -145,13 +145,13 @@ func send(w *bufio.Writer, batch []*remote.Pending) error {
 	return w.Flush()
 }
 
-// patient is a connection: each of its reads and writes must make progress in time.
+// patient is a connection with a time limit for each read and write.
 type patient struct {
 	net.Conn
 	timeout time.Duration
 }
 
-// Write implements io.Writer. A long write counts as several.
+// Write implements io.Writer. A long write is divided, and each part has the time limit.
 func (p *patient) Write(b []byte) (n int, err error) {
 	for n < len(b) {
 		if err := p.SetWriteDeadline(time.Now().Add(p.timeout)); err != nil {
@@ -174,7 +174,7 @@ func (p *patient) Read(b []byte) (int, error) {
 	return p.Conn.Read(b)
 }
 
-// receive takes answers until the connection fails. A connection on which operations wait must make progress.
+// receive reads answers until the connection fails. A connection with waiting operations must make progress.
 func (o *outgoing) receive(conn net.Conn) {
 	r := bufio.NewReaderSize(&waiter{patient{conn, o.endpoint.cfg.Timeout}, o}, bufferSize)
 	var b [remote.AnswerSize]byte
@@ -194,7 +194,7 @@ func (o *outgoing) receive(conn net.Conn) {
 	}
 }
 
-// waiter reads from a connection. A read may last while no operation waits for an answer.
+// waiter reads from a connection. A read has no time limit while no operation waits for an answer.
 type waiter struct {
 	patient
 	out *outgoing
@@ -217,7 +217,7 @@ func (o *outgoing) idle(conn net.Conn) bool {
 	return o.conn == conn && o.queues.Idle()
 }
 
-// expects checks an answer that begins.
+// expects validates the fixed part of an answer.
 func (o *outgoing) expects(conn net.Conn, answer remote.Answer) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -238,7 +238,7 @@ func (o *outgoing) lose(conn net.Conn) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.conn != conn {
-		return // another one has taken its place, or it was noticed before
+		return // another connection has replaced this one, or lose was called before
 	}
 	if conn != nil {
 		_ = conn.Close() // lost operations are reported

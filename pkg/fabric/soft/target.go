@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric/internal/remote"
 )
 
-// incoming is a connection that a peer has made.
+// incoming is a connection that a peer has opened.
 type incoming struct {
 	endpoint  *Endpoint
 	peer      fabric.NodeID
@@ -32,7 +32,7 @@ const (
 )
 
 // Serve executes the operations of a peer until its connection ends, and closes the connection. The caller
-// has made sure that it is the peer's. An earlier connection of the peer ends first.
+// has authenticated the peer. Serve first ends an earlier connection of the same peer.
 func (e *Endpoint) Serve(peer fabric.NodeID, conn net.Conn) error {
 	defer func() { _ = conn.Close() }()
 	in := &incoming{
@@ -81,7 +81,7 @@ func (e *Endpoint) leave(in *incoming) {
 	e.running.Done()
 }
 
-// run executes operations one after the other. Answers leave when no more operation has arrived.
+// run executes operations one after the other. It sends the answers when no further operation has arrived.
 func (in *incoming) run() error {
 	var header [remote.HeaderSize]byte
 	for {
@@ -141,7 +141,7 @@ func (in *incoming) write(op *fabric.Op, length int) (fabric.Status, error) {
 	return status, err
 }
 
-// written takes the end of a write in a region of this node.
+// written records the end of a write in a region of this node.
 func (e *Endpoint) written(notify bool, landed fabric.Landed) {
 	if notify {
 		e.landed(landed)

@@ -7,7 +7,7 @@ import "errors"
 // errAbsent is the error of New in a program that was built without RDMA.
 var errAbsent = errors.New("verbs: this program is built without RDMA: install libibverbs-dev, and build it with CGO_ENABLED=1 go build -tags verbs")
 
-// New makes an endpoint. Close ends it. In this build it always fails.
+// New creates an endpoint. In this build it always returns an error.
 func New(cfg Config) (Endpoint, error) {
 	if _, err := cfg.complete(); err != nil {
 		return nil, err
@@ -15,6 +15,6 @@ func New(cfg Config) (Endpoint, error) {
 	return nil, errAbsent
 }
 
-// Check returns the reason why New cannot use a device; the empty name is the first device. In this build
-// there is always one.
+// Check returns the reason why New cannot use a device, or nil. The empty name means the first device. In
+// this build it always returns an error.
 func Check(string) error { return errAbsent }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBuiltWithout: a program without RDMA says how to get it.
+// TestBuiltWithout: the error of a program that was built without RDMA contains the remedy.
 func TestBuiltWithout(t *testing.T) {
 	_, err := New(Config{Self: 1, Dial: noDial})
 	require.ErrorContains(t, err, "-tags verbs")

@@ -13,24 +13,25 @@ import (
 // Config of an endpoint.
 type Config struct {
 	Self fabric.NodeID
-	// Dial makes a connection to a peer, which passes it to Serve. Both have authenticated each other. The
-	// connection carries the set-up of queue pairs, and its end is the death of the peer. Dial is not called
-	// for the node itself.
+	// Dial opens a connection to a peer; the peer passes its end to Serve. Both sides have authenticated each
+	// other. The connection carries the set-up of queue pairs, and its end means that the peer has died. Dial
+	// is not called for the node itself.
 	Dial func(ctx context.Context, peer fabric.NodeID) (net.Conn, error)
 	// Report is called after each attempt to set up a queue pair to a peer, with the reason of a failure, or
 	// nil. It must not close the endpoint. nil: nothing is reported.
 	Report func(peer fabric.NodeID, err error)
 	// Device is the name of the RDMA device, such as mlx5_0. Empty: the first one.
 	Device string
-	// GIDIndex is the index of the address of the device's first port. 0: the IPv4 address of RoCE v2, or
-	// else the first address.
+	// GIDIndex selects an address of the device's first port by its index. 0: the IPv4 address of RoCE v2, or
+	// the first address if there is none.
 	GIDIndex int
-	// Timeout is how long a peer may leave operations without acknowledgement. 0: two seconds.
+	// Timeout is the longest time that a peer may take to acknowledge operations. 0: two seconds.
 	Timeout time.Duration
-	// Spin is how long Wait polls before it sleeps, at most. 0: Wait sleeps at once.
+	// Spin is the longest time for which Wait polls before it sleeps. 0: Wait sleeps at once.
 	Spin time.Duration
-	// Look is how often Wait returns because memory may have changed: a network interface writes memory
-	// without a sign to the program. Writes with Notify end Wait at once. 0: a millisecond.
+	// Look is the longest time for which Wait sleeps. Memory may have changed after it, because a network
+	// interface writes memory without an event for the program. A write with Notify ends Wait at once. 0: a
+	// millisecond.
 	Look time.Duration
 }
 
@@ -39,16 +40,16 @@ const (
 	defaultLook    = time.Millisecond
 )
 
-// Endpoint is a node that also serves the connections of others.
+// Endpoint is a node of the fabric. Serve accepts the connections of its peers.
 type Endpoint interface {
 	fabric.Endpoint
 	// Serve sets up queue pairs for a peer until its connection ends, and closes the connection. The caller
-	// has made sure that it is the peer's. An earlier connection of the peer ends first, with its queue
-	// pairs.
+	// has authenticated the peer. Serve first closes an earlier connection of the same peer, and resets the
+	// queue pairs of that connection.
 	Serve(peer fabric.NodeID, conn net.Conn) error
 }
 
-// complete checks c, and sets the fields that are 0.
+// complete validates c, and replaces zero fields by their defaults.
 func (c Config) complete() (Config, error) {
 	switch {
 	case c.Self == 0:

@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric"
 )
 
-// request asks the target for the other end of a queue pair.
+// request is the initiator's request to set up the target's end of a queue pair.
 type request struct {
 	region fabric.RegionID
 	from   address
@@ -66,7 +66,7 @@ func decodeReply(b []byte) reply {
 
 var errEnded = errors.New("verbs: the connection to the peer has ended")
 
-// outgoing is the connection to a peer by which queue pairs are set up, with the queues to the peer.
+// outgoing has the queues to a peer, and the connection that sets up their queue pairs.
 type outgoing struct {
 	endpoint *endpoint
 	peer     fabric.NodeID
@@ -76,7 +76,7 @@ type outgoing struct {
 	line  *line      // nil: none; calls guards it
 }
 
-// line is one connection. Its goroutine takes replies until it ends.
+// line is one connection for the set-up of queue pairs. A goroutine reads replies until the connection ends.
 type line struct {
 	conn    net.Conn
 	replies chan reply
@@ -119,7 +119,7 @@ func (l *line) call(r request, timeout time.Duration) (reply, error) {
 	}
 }
 
-// connected returns the connection, or makes one.
+// connected returns the connection. It opens one if there is none.
 func (o *outgoing) connected(timeout time.Duration) (*line, error) {
 	if o.line != nil {
 		select {
@@ -150,17 +150,17 @@ func (o *outgoing) connected(timeout time.Duration) (*line, error) {
 	return l, nil
 }
 
-// dial connects. The node itself is reached by a pipe.
+// dial opens a connection to a peer. The connection of the node to itself is a pipe.
 func (e *endpoint) dial(ctx context.Context, peer fabric.NodeID) (net.Conn, error) {
 	if peer != e.cfg.Self {
 		return e.cfg.Dial(ctx, peer)
 	}
 	here, there := net.Pipe()
-	go func() { _ = e.Serve(peer, there) }() // Serve counts itself; it ends with the pipe
+	go func() { _ = e.Serve(peer, there) }() // Serve adds itself to e.running; it ends with the pipe
 	return here, nil
 }
 
-// take takes replies until the connection ends. Replies without a call end it.
+// take reads replies until the connection ends. A reply that no call waits for ends the connection.
 func (l *line) take() {
 	defer close(l.ended)
 	defer func() { _ = l.conn.Close() }()
@@ -179,7 +179,7 @@ func (l *line) take() {
 	}
 }
 
-// incoming is a connection that a peer has made.
+// incoming is a connection that a peer has opened.
 type incoming struct {
 	peer fabric.NodeID
 	conn net.Conn
@@ -217,7 +217,7 @@ func (e *endpoint) Serve(peer fabric.NodeID, conn net.Conn) error {
 	}
 }
 
-// enter ends the earlier connection of a peer, with its queue pairs.
+// enter replaces the earlier connection of a peer: it closes that connection, and resets its queue pairs.
 func (e *endpoint) enter(in *incoming) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

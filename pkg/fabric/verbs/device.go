@@ -10,7 +10,7 @@ package verbs
 #include <string.h>
 #include <infiniband/verbs.h>
 
-// address is the way to one queue pair.
+// address has the data that a peer needs to connect to one queue pair.
 struct address { uint32_t qpn, psn; uint16_t lid; uint8_t mtu; uint8_t gid[16]; };
 
 struct done { uint64_t id; uint32_t status, length; };
@@ -119,7 +119,7 @@ static int poll_done(struct ibv_cq *cq, int n, struct done *into) {
 
 static int notify(struct ibv_cq *cq) { return ibv_req_notify_cq(cq, 0); }
 
-// next_event takes one event. 0: taken, else errno.
+// next_event reads one event. It returns 0, or an errno.
 static int next_event(struct ibv_comp_channel *ch) {
 	struct ibv_cq *cq;
 	void *context;
@@ -166,7 +166,7 @@ func failed(what string, code C.int) error {
 	return fmt.Errorf("verbs: %s: %w", what, syscall.Errno(code))
 }
 
-// orErrno is the error of a call that has returned nil.
+// orErrno returns the error of a C function that has returned NULL: err is its errno, or nil.
 func orErrno(what string, err error) error {
 	if err == nil {
 		err = syscall.EIO
@@ -209,7 +209,8 @@ func openDevice(cfg *Config) (_ *device, err error) {
 	return d, nil
 }
 
-// exponent is the time-out of a queue pair that is over seven times within a time: 4.096 us << n.
+// exponent encodes the time-out of a queue pair: it returns the largest n for which 4.096 us << n fits seven
+// times into timeout.
 func exponent(timeout time.Duration) C.int {
 	n := 1
 	for n < 31 && 7*(4096*time.Nanosecond<<(n+1)) <= timeout {
@@ -218,7 +219,7 @@ func exponent(timeout time.Duration) C.int {
 	return C.int(n)
 }
 
-// close closes all parts that were opened. Queue pairs, and memory, are gone already.
+// close closes the parts of the device that were opened. The caller has closed all queue pairs and memory.
 func (d *device) close() {
 	if d.cq != nil {
 		C.ibv_destroy_cq(d.cq)
@@ -236,11 +237,11 @@ type memory struct {
 	pd    *C.struct_ibv_pd
 	mr    *C.struct_ibv_mr
 	bytes []byte
-	apart bool // the protection domain is the memory's own
+	apart bool // the memory has a protection domain of its own
 }
 
-// register makes memory in the protection domain of other memory, or, with nil, in one of its own. remote
-// lets peers reach it, as far as the access flags of their queue pairs allow.
+// register allocates and registers memory. The memory is in the protection domain of beside, or in a new one
+// if beside is nil. remote permits operations of peers, as far as the access flags of their queue pairs do.
 func (d *device) register(size int, remote bool, beside *memory) (_ *memory, err error) {
 	m := &memory{}
 	defer func() {
@@ -253,7 +254,8 @@ func (d *device) register(size int, remote bool, beside *memory) (_ *memory, err
 	if err != nil {
 		return nil, fmt.Errorf("verbs: memory of %d bytes: %w", size, err)
 	}
-	// A child process must not get copies of the pages in the place of which the device writes others.
+	// After a fork, copy-on-write could give this process new pages while the device still writes to the old
+	// pages.
 	if err = syscall.Madvise(m.bytes, syscall.MADV_DONTFORK); err != nil {
 		return nil, fmt.Errorf("verbs: memory of %d bytes: %w", size, err)
 	}
@@ -279,7 +281,8 @@ func (m *memory) at(offset int) C.uint64_t {
 
 func (m *memory) key() uint32 { return uint32(m.mr.rkey) }
 
-// close ends the registration. Queue pairs and memory in the same protection domain are closed already.
+// close ends the registration. If the memory owns its protection domain, the caller has closed the other
+// memory and the queue pairs of this domain.
 func (m *memory) close() {
 	if m.mr != nil {
 		C.ibv_dereg_mr(m.mr)
@@ -290,10 +293,10 @@ func (m *memory) close() {
 	m.mr, m.pd = nil, nil
 }
 
-// unmap ends the use of the bytes.
+// unmap unmaps the bytes. Nothing may use them afterwards.
 func (m *memory) unmap() {
 	if m.bytes != nil {
-		_ = syscall.Munmap(m.bytes) // it is mapped
+		_ = syscall.Munmap(m.bytes) // cannot fail: the bytes are mapped
 	}
 	m.bytes = nil
 }
@@ -305,8 +308,8 @@ type pair struct {
 	memory *memory
 }
 
-// newPair makes a queue pair. A completion queue that overflows would end all of them, so it has room for all
-// work requests.
+// newPair creates a queue pair. It fails if the completion queue has no room for all work requests of all
+// queue pairs, because an overflow would break all of them.
 func (d *device) newPair(m *memory, sends, receives int) (*pair, error) {
 	if n := int64(sends + receives); d.room.Add(-n) < 0 {
 		d.room.Add(n)
@@ -319,17 +322,17 @@ func (d *device) newPair(m *memory, sends, receives int) (*pair, error) {
 	return &pair{device: d, qp: qp, memory: m}, nil
 }
 
-// address is the way to the pair. psn is the first packet number that the pair sends.
+// address returns the address of the pair. psn is the number of the first packet that the pair sends.
 func (p *pair) address(psn uint32) C.struct_address {
 	a := p.device.port
 	a.qpn, a.psn = p.qp.qp_num, C.uint32_t(psn)
 	return a
 }
 
-// reset forgets everything that is under way. Nothing of it is executed afterwards.
+// reset drops all operations that are under way. None of them is executed afterwards.
 func (p *pair) reset() error { return failed("reset a queue pair", C.set_state(p.qp, C.IBV_QPS_RESET)) }
 
-// fail ends all operations that are under way.
+// fail moves the pair into the error state: all operations that are under way end with an error.
 func (p *pair) fail() error { return failed("end a queue pair", C.set_state(p.qp, C.IBV_QPS_ERR)) }
 
 func (p *pair) init(access C.int) error {
@@ -357,14 +360,14 @@ func (p *pair) receive(id uint64, offset, length int) error {
 
 func (p *pair) close() { C.ibv_destroy_qp(p.qp) }
 
-// done is the end of a work request.
+// done is the result of a work request.
 type done struct {
 	id     uint64
 	status uint32
 	length int
 }
 
-// poll takes ends of work requests.
+// poll reads results of work requests, and returns their number.
 func (d *device) poll(into []done) int {
 	var buffer [32]C.struct_done
 	n := int(C.poll_done(d.cq, C.int(min(len(into), len(buffer))), &buffer[0]))
@@ -375,10 +378,10 @@ func (d *device) poll(into []done) int {
 	return max(n, 0)
 }
 
-// notify asks for an event at the next end of a work request.
+// notify requests an event at the end of the next work request.
 func (d *device) notify() error { return failed("ask for events", C.notify(d.cq)) }
 
-// nextEvent takes an event without waiting, and reports whether there was one.
+// nextEvent reads an event without waiting, and reports whether there was one.
 func (d *device) nextEvent() (bool, error) {
 	switch code := C.next_event(d.channel); {
 	case code == 0:
@@ -390,7 +393,7 @@ func (d *device) nextEvent() (bool, error) {
 	}
 }
 
-// The statuses of work requests that the package tells apart, and the opcodes and access flags that it uses.
+// The statuses of work requests that this package distinguishes, and its opcodes and access flags.
 const (
 	succeeded         = uint32(C.IBV_WC_SUCCESS)
 	flushed           = uint32(C.IBV_WC_WR_FLUSH_ERR)
@@ -406,7 +409,7 @@ const (
 	accessRead  = C.int(C.IBV_ACCESS_REMOTE_READ)
 )
 
-// flagsOf returns the access flags for rights.
+// flagsOf returns the access flags of a queue pair for the rights of its peer.
 func flagsOf(rights fabric.Rights) C.int {
 	flags := C.int(C.IBV_ACCESS_LOCAL_WRITE)
 	if rights&fabric.Writable != 0 {

@@ -23,8 +23,8 @@ type endpoint struct {
 	cfg         Config
 	incarnation uint64
 	device      *device
-	channel     *os.File // the completion channel, for the poller of the runtime
-	failures    *os.File // the events of the device, for the same
+	channel     *os.File // the completion channel, as a file for the poller of the Go runtime
+	failures    *os.File // the events of the device, as such a file
 	ctx         context.Context
 	cancel      context.CancelFunc
 	running     sync.WaitGroup
@@ -32,23 +32,23 @@ type endpoint struct {
 
 	mu       sync.Mutex
 	closed   bool
-	failure  error // of the device; nil: it works
+	failure  error // the failure of the device; nil: the device works
 	regions  map[fabric.RegionID]*region
 	outgoing map[fabric.NodeID]*outgoing
 	incoming map[fabric.NodeID]*incoming
 	queues   map[uint32]*queue
 	targets  map[uint32]*served
-	lastID   uint32 // below 1 << 31
+	lastID   uint32 // the last id of a queue or served; below 1 << 31
 	events   fabric.Events
 	ends     [32]done
 }
 
-// ofTarget marks the work requests of target's ends.
+// ofTarget is the bit of the ids of work requests of the target's ends of queue pairs.
 const ofTarget = 1 << 63
 
 var errClosed = errors.New("verbs: the endpoint is closed")
 
-// New makes an endpoint. Close ends it.
+// New creates an endpoint. The caller must close it.
 func New(cfg Config) (Endpoint, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -74,7 +74,7 @@ func New(cfg Config) (Endpoint, error) {
 		err = e.device.notify()
 	}
 	if err != nil {
-		_, _ = e.channel.Close(), e.failures.Close() // err is reported; those that are nil do nothing
+		_, _ = e.channel.Close(), e.failures.Close() // err is reported; Close of a nil file only returns an error
 		e.device.close()
 		return nil, fmt.Errorf("verbs: completion channel: %w", err)
 	}
@@ -84,7 +84,7 @@ func New(cfg Config) (Endpoint, error) {
 	return e, nil
 }
 
-// Check returns the reason why New cannot use a device, or nil; the empty name is the first device.
+// Check returns the reason why New cannot use a device, or nil. The empty name means the first device.
 func Check(name string) error {
 	d, err := openDevice(&Config{Device: name})
 	if err == nil {
@@ -93,7 +93,7 @@ func Check(name string) error {
 	return err
 }
 
-// duplicate opens a file for a descriptor, which stays the caller's.
+// duplicate returns a file for a copy of a descriptor. The caller keeps the descriptor.
 func duplicate(descriptor int, name string) (*os.File, error) {
 	fd, err := syscall.Dup(descriptor)
 	if err != nil {
@@ -102,7 +102,7 @@ func duplicate(descriptor int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// start counts a goroutine, unless the endpoint is closed.
+// start registers a goroutine for which Close waits. It returns false if the endpoint is closed.
 func (e *endpoint) start() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -146,13 +146,13 @@ func (e *endpoint) Grant(id fabric.RegionID, peer fabric.NodeID, rights fabric.R
 	}
 	r.rights[peer] |= rights
 	if s := r.served[peer]; s != nil && s.connected {
-		// A queue pair in error takes no flags; the peer's reset connects it with the rights of then.
+		// It fails if the queue pair is in the error state. The peer must reset it then; this sets the flags.
 		_ = s.pair.setAccess(flagsOf(r.rights[peer]))
 	}
 	return nil
 }
 
-// Revoke implements fabric.Endpoint. An error says that the rights may not be gone.
+// Revoke implements fabric.Endpoint. After an error the peer may still have the rights.
 func (e *endpoint) Revoke(id fabric.RegionID, peer fabric.NodeID, rights fabric.Rights) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -165,10 +165,10 @@ func (e *endpoint) Revoke(id fabric.RegionID, peer fabric.NodeID, rights fabric.
 	if s == nil || !s.connected || s.pair.setAccess(flagsOf(r.rights[peer])) == nil {
 		return nil
 	}
-	return s.disconnect() // a queue pair in error takes no flags
+	return s.disconnect() // the flags of a queue pair in the error state cannot be changed
 }
 
-// Post implements fabric.Endpoint. Operations that wait for room are kept in memory without a limit.
+// Post implements fabric.Endpoint. The number of operations that wait for room has no limit.
 func (e *endpoint) Post(ops ...fabric.Op) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -189,7 +189,7 @@ func (e *endpoint) Post(ops ...fabric.Op) error {
 	return nil
 }
 
-// to gives a queue.
+// to returns the queue to a region of a peer. The caller holds the lock.
 func (e *endpoint) to(peer fabric.NodeID, id fabric.RegionID) *queue {
 	o := e.outgoing[peer]
 	if o == nil {
@@ -205,13 +205,13 @@ func (e *endpoint) to(peer fabric.NodeID, id fabric.RegionID) *queue {
 	return q
 }
 
-// complete takes a completion. The caller holds the lock.
+// complete adds a completion to the events of Poll. The caller holds the lock.
 func (e *endpoint) complete(c fabric.Completion) {
 	e.events.Completions = append(e.events.Completions, c)
 	e.signal()
 }
 
-// signal ends a Wait that sleeps.
+// signal wakes a sleeping Wait.
 func (e *endpoint) signal() {
 	select {
 	case e.wake <- struct{}{}:
@@ -219,7 +219,7 @@ func (e *endpoint) signal() {
 	}
 }
 
-// drain takes the ends of work requests. The caller holds the lock.
+// drain reads the results of work requests, and handles them. The caller holds the lock.
 func (e *endpoint) drain() {
 	for {
 		n := e.device.poll(e.ends[:])
@@ -261,7 +261,7 @@ func (e *endpoint) listen() {
 			return
 		}
 		e.mu.Lock()
-		// Ends that come between the request and the look are found by the look.
+		// drain follows notify, so it finds results that arrived before notify was called.
 		if e.device.notify() == nil {
 			e.drain()
 		}
@@ -281,7 +281,7 @@ func (e *endpoint) Poll(into *fabric.Events) {
 	e.events.Reset()
 }
 
-// has reports whether Poll would find something.
+// has reports whether Poll would return events.
 func (e *endpoint) has() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -291,7 +291,7 @@ func (e *endpoint) has() bool {
 	return e.events.Any()
 }
 
-// Wait implements fabric.Endpoint. It returns after Config.Look at the latest.
+// Wait implements fabric.Endpoint. It sleeps for Config.Look at most.
 func (e *endpoint) Wait(atMost time.Duration) {
 	for start := time.Now(); ; {
 		if e.has() {
@@ -310,7 +310,7 @@ func (e *endpoint) Wait(atMost time.Duration) {
 	}
 }
 
-// Close implements fabric.Endpoint. It waits for all goroutines, those of Serve included.
+// Close implements fabric.Endpoint. It waits for all goroutines, and for all calls of Serve.
 func (e *endpoint) Close() error {
 	e.mu.Lock()
 	if e.closed {

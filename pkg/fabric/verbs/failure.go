@@ -6,7 +6,7 @@ package verbs
 #include <errno.h>
 #include <infiniband/verbs.h>
 
-// next_async takes one event of the device. 0: taken, else errno.
+// next_async reads one event of the device. It returns 0, or an errno.
 static int next_async(struct ibv_context *c, int *type) {
 	struct ibv_async_event e;
 	if (ibv_get_async_event(c, &e)) return errno ? errno : EIO;
@@ -23,8 +23,8 @@ import (
 	"syscall"
 )
 
-// nextFailure takes the events of the device without waiting, and returns one that ends all use of it.
-// Errors of single queue pairs also end work requests.
+// nextFailure reads the events of the device without waiting. It returns the first fatal event as an error.
+// Errors of single queue pairs are no fatal events: the results of work requests report them.
 func (d *device) nextFailure() error {
 	for {
 		var kind C.int
@@ -39,11 +39,11 @@ func (d *device) nextFailure() error {
 	}
 }
 
-// errDevice is the error after the failure of a device.
+// errDevice is the error of all operations after a failure of the device.
 var errDevice = errors.New("verbs: the RDMA device has failed, or was removed")
 
-// watch waits for the failure of the device until the endpoint is closed. After it all operations are lost,
-// and Post returns the reason.
+// watch waits for a failure of the device until the endpoint is closed. After a failure all operations are
+// lost, and Post returns the reason.
 func (e *endpoint) watch() {
 	raw, err := e.failures.SyscallConn()
 	if err != nil {
@@ -58,7 +58,7 @@ func (e *endpoint) watch() {
 	}
 }
 
-// fail ends the use of the device.
+// fail records the failure of the device, and ends all operations as lost.
 func (e *endpoint) fail(failure error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric/internal/remote"
 )
 
-// Operations go through slots of registered memory. A larger one has several work requests.
+// The data of operations goes through slots of registered memory. An operation that is larger than a slot has
+// several work requests.
 const (
 	slots    = 128
 	slotSize = 4096
@@ -21,14 +22,14 @@ const (
 type state uint8
 
 const (
-	fresh   state = iota // there was no operation
+	fresh   state = iota // no operation was posted yet
 	opening              // a goroutine connects the queue pair
 	up
-	broken // the next one that matters is a reset
+	broken // all operations before the next reset are flushed
 )
 
-// queue is the initiator's end of a queue pair. The endpoint's lock guards it, but for the pair while
-// opening.
+// queue is the initiator's end of a queue pair. The endpoint's lock guards all fields. Exception: in state
+// opening, pair and stage belong to the goroutine that connects.
 type queue struct {
 	id      uint32
 	region  fabric.RegionID
@@ -37,28 +38,29 @@ type queue struct {
 	pair    *pair
 	stage   *memory
 	state   state
-	line    *line // the connection by which it was opened
+	line    *line // the connection that has set up the queue pair
 	target  reply
 	todo    []*remote.Pending
-	offset  int  // bytes of the first of todo that were posted
-	written bool // all bytes of the first of todo were posted; the note is missing
-	posted  uint32
-	flying  []work
-	deaf    bool // operations in flying are lost
-	ended   *remote.Pending
-	data    []byte          // of the read that comes in
-	asked   *remote.Pending // for which the queue was opened
+	offset  int             // bytes of todo[0] that were posted
+	written bool            // all bytes of todo[0] were posted; the note was not
+	posted  uint32          // the number of work requests
+	flying  []work          // the work requests without a result
+	deaf    bool            // the operations of flying were reported as lost: ignore the results
+	ended   *remote.Pending // an operation that was refused: ignore the results of its other work requests
+	data    []byte          // the data of the current read that has arrived
+	asked   *remote.Pending // the operation that has started the last set-up
 }
 
-// work is a work request that has not ended.
+// work is a work request without a result.
 type work struct {
 	op     *remote.Pending
 	slot   int
 	length int
-	last   bool // of the operation
+	last   bool // it is the last work request of op
 }
 
-// push carries operations as far as possible. The caller holds the lock.
+// push posts work requests for the waiting operations, as far as there are slots. It sets up the queue pair
+// if necessary. The caller holds the lock.
 func (q *queue) push() {
 	q.todo = append(q.todo, q.ops.Take()...)
 	for len(q.todo) > 0 && q.state != opening {
@@ -70,7 +72,7 @@ func (q *queue) push() {
 				return
 			}
 		case !quiet:
-			return // completions come in order
+			return // completions must come in the order of the operations
 		case p.Kind == fabric.Reset || q.state == fresh || q.state == up && q.target.status == absent && q.asked != p:
 			q.open(p)
 		case q.state == up:
@@ -82,13 +84,13 @@ func (q *queue) push() {
 	}
 }
 
-// finish ends the first of todo, of which nothing was posted.
+// finish completes todo[0], which has no posted work request.
 func (q *queue) finish(a remote.Answer) {
 	q.todo = q.todo[1:]
 	q.ops.Answered(a, nil)
 }
 
-// post posts work requests of an operation, and reports whether all were posted.
+// post posts work requests of p, and reports whether all of them were posted.
 func (q *queue) post(p *remote.Pending) bool {
 	for len(q.flying) < slots {
 		slot := int(q.posted % slots)
@@ -129,10 +131,10 @@ func (q *queue) post(p *remote.Pending) bool {
 	return false
 }
 
-// finished takes the end of the oldest work request.
+// finished handles the result of the oldest work request.
 func (q *queue) finished(d *done) {
 	if len(q.flying) == 0 {
-		return // the pair was reset since
+		return // the work request is older than a reset of the pair
 	}
 	w := q.flying[0]
 	q.flying = q.flying[1:]
@@ -165,7 +167,7 @@ func (q *queue) answered(status fabric.Status) {
 	q.ops.Answered(remote.Answer{Status: status}, data)
 }
 
-// refused ends an operation whose work requests may not all have ended.
+// refused completes a refused operation. Other work requests of the operation may still have no result.
 func (q *queue) refused(p *remote.Pending, status fabric.Status) {
 	q.state, q.data, q.ended = broken, nil, p
 	if len(q.todo) > 0 && q.todo[0] == p {
@@ -174,10 +176,10 @@ func (q *queue) refused(p *remote.Pending, status fabric.Status) {
 	q.ops.Answered(remote.Answer{Status: status}, nil)
 }
 
-// lose ends all operations.
+// lose completes all operations as lost, and breaks the queue.
 func (q *queue) lose() {
 	if q.state == up || q.state == broken && len(q.flying) > 0 {
-		_ = q.pair.fail() // it is in error already, then
+		_ = q.pair.fail() // fails only if the pair is in the error state already
 	}
 	if q.state != opening {
 		q.state = broken
@@ -187,7 +189,7 @@ func (q *queue) lose() {
 	q.ops.Lose()
 }
 
-// open connects the queue pair, from its beginning. Nothing is under way.
+// open starts the set-up of the queue pair for p. No work request may be under way.
 func (q *queue) open(p *remote.Pending) {
 	e := q.to.endpoint
 	if e.closed {
@@ -208,7 +210,7 @@ func (q *queue) open(p *remote.Pending) {
 	}()
 }
 
-// connect makes the pair if there is none, and connects it.
+// connect creates the pair if there is none, and connects it.
 func (q *queue) connect() (reply, *line, error) {
 	if err := q.prepare(); err != nil {
 		return reply{}, nil, err
@@ -239,13 +241,13 @@ func (q *queue) prepare() (err error) {
 	return q.pair.reset()
 }
 
-// opened goes on after an attempt to connect. It returns the reason of a failure.
+// opened handles the result of connect. It returns the reason if the set-up has failed.
 func (q *queue) opened(answer reply, line *line, err error) error {
 	q.state = up
 	if err == nil {
 		select {
 		case <-line.ended:
-			err = errEnded // its goroutine has lost all queues, without this one
+			err = errEnded // outgoing.lose has already run, and has skipped this queue in state opening
 		default:
 		}
 	}
@@ -262,7 +264,7 @@ func (q *queue) opened(answer reply, line *line, err error) error {
 	return nil
 }
 
-// lose ends the queues that a connection has opened.
+// lose loses the queues that a connection has set up: all their operations are completed as lost.
 func (o *outgoing) lose(l *line) {
 	e := o.endpoint
 	e.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric"
 )
 
-// region is registered memory in a protection domain of its own: a queue pair for one region reaches no
-// other region, whatever keys its initiator knows.
+// region is registered memory in a protection domain of its own: a queue pair for one region cannot access
+// another region, even if its initiator knows the key of that region.
 type region struct {
 	id     fabric.RegionID
 	size   int
@@ -25,7 +25,8 @@ type region struct {
 // Size implements fabric.Memory.
 func (r *region) Size() int { return r.size }
 
-// Load implements fabric.Memory. Words are read at once, while the network interface writes them.
+// Load implements fabric.Memory. It reads each whole word by one atomic load, because the network interface
+// may write the word at the same time.
 func (r *region) Load(at int, into []byte) {
 	from := r.memory.bytes[at : at+len(into)]
 	for len(from) > 0 {
@@ -54,7 +55,7 @@ func (r *region) Store(at int, data []byte) {
 	}
 }
 
-// Notes are messages behind writes. The buffers of a queue pair are posted again when a note was taken.
+// Notes are messages that follow writes with Notify. A buffer is posted again after its note was read.
 const (
 	noteSize  = 8 + 8 + 4
 	noteSlots = 64
@@ -71,7 +72,7 @@ type served struct {
 	connected bool
 }
 
-// disconnect ends the queue pair: nothing that is under way is executed afterwards.
+// disconnect resets the queue pair: no operation that is under way is executed afterwards.
 func (s *served) disconnect() error {
 	if !s.connected {
 		return nil
@@ -86,7 +87,7 @@ func (s *served) close() {
 	s.notes.unmap()
 }
 
-// answer connects the other end of a queue pair.
+// answer executes a request: it connects the target's end of a queue pair.
 func (e *endpoint) answer(in *incoming, r request) (reply, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -103,7 +104,7 @@ func (e *endpoint) answer(in *incoming, r request) (reply, error) {
 		a.status = unable
 		return a, nil
 	}
-	e.drain() // notes that have arrived count
+	e.drain() // before connect resets the queue pair, which drops notes
 	a.to = s.pair.address(rand.Uint32N(1 << 24))
 	if err := s.connect(&a.to, &r.from); err != nil {
 		a.status = unable
@@ -113,7 +114,7 @@ func (e *endpoint) answer(in *incoming, r request) (reply, error) {
 	return a, nil
 }
 
-// connect takes a queue pair through all states, from reset.
+// connect resets a queue pair, and takes it through all states until it is connected to peer.
 func (s *served) connect(own, peer *address) error {
 	s.connected = true
 	if err := errors.Join(s.pair.reset(), s.pair.init(flagsOf(s.region.rights[s.peer]))); err != nil {
@@ -127,12 +128,12 @@ func (s *served) connect(own, peer *address) error {
 	return s.pair.ready(own, peer)
 }
 
-// post posts the buffer of a note.
+// post posts the buffer for a note.
 func (s *served) post(slot int) error {
 	return s.pair.receive(ofTarget|uint64(s.id)<<32|uint64(slot), slot*noteSize, noteSize)
 }
 
-// serving returns the target's end of a queue pair, or makes one.
+// serving returns the target's end of a peer's queue pair. It creates one if there is none.
 func (e *endpoint) serving(r *region, peer fabric.NodeID) (*served, error) {
 	if s := r.served[peer]; s != nil {
 		return s, nil
@@ -153,7 +154,7 @@ func (e *endpoint) serving(r *region, peer fabric.NodeID) (*served, error) {
 	return s, nil
 }
 
-// noted takes a note. Its content is the peer's word, so it is copied and then checked.
+// noted handles a note. The peer has chosen the content of the note, so noted copies it before the checks.
 func (s *served) noted(d *done, e *endpoint) {
 	slot := int(uint32(d.id))
 	if d.status != succeeded || slot >= noteSlots {
@@ -169,9 +170,9 @@ func (s *served) noted(d *done, e *endpoint) {
 		e.signal()
 	}
 	if len(e.events.Landed) > maxLanded {
-		_ = s.disconnect() // a peer that floods this node
+		_ = s.disconnect() // the peer floods this node with notes
 	}
 	if s.connected {
-		_ = s.post(slot) // the queue pair is in error, then the peer resets it
+		_ = s.post(slot) // fails only if the queue pair is in the error state; the peer must reset it then
 	}
 }

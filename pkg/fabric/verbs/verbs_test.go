@@ -229,14 +229,14 @@ func TestReport(t *testing.T) {
 	require.NoError(t, Check(devices()[0]))
 }
 
-// TestExponent: seven time-outs of a queue pair fit into the time.
+// exponent returns the exponent of the time-out of a queue pair, seven of which fit into the given time.
 func TestExponent(t *testing.T) {
 	for timeout, want := range map[time.Duration]int{time.Nanosecond: 1, 2 * time.Second: 16, time.Hour: 26} {
 		require.EqualValues(t, want, exponent(timeout), timeout)
 	}
 }
 
-// TestUnknownDevice: the error names the device.
+// The error for an unknown device names the device.
 func TestUnknownDevice(t *testing.T) {
 	dial := func(context.Context, fabric.NodeID) (net.Conn, error) { return nil, errCut }
 	_, err := New(Config{Self: 1, Dial: dial, Device: "none0"})

@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// script writes a history by hand. Time passes by a second with every event.
+// script builds a history from calls. The time advances by a second with every event.
 type script struct {
 	History
 	now time.Duration

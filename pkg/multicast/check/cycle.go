@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// AcyclicOrder: the union of the delivery orders of all processes has no cycle. Of a protocol that orders
-// only messages that conflict, the orders are those among these.
+// AcyclicOrder checks that the union of the delivery orders of all processes has no cycle. For a protocol
+// that orders only conflicting messages, a delivery order has only the pairs of conflicting messages.
 func AcyclicOrder(h *History) []Violation { return newIndex(h).acyclicOrder() }
 
 // AtomicGlobalOrder checks the atomic global order of package multicast (thesis section 5.2.2). It considers
@@ -30,13 +30,13 @@ func (x *index) acyclicOrder() []Violation {
 	return []Violation{x.explain("acyclic order", cycle, nil)}
 }
 
-// addOrders adds the delivery order of each process among the messages that count, as edges labelled with the
-// process: from neighbour to neighbour of a class, or between any two that conflict.
+// addOrders adds the delivery order of each process among the messages that count, as edges with the process
+// as label: from each message to the next message of its class, or between any two conflicting messages.
 func (x *index) addOrders(g graph, counts func(message int) bool) {
 	var before []int
 	for p, order := range x.order {
 		before = before[:0]
-		last := map[int]int{} // of each class
+		last := map[int]int{} // the last message of each class
 		for _, d := range order {
 			if !counts(d.message) {
 				continue
@@ -70,14 +70,14 @@ type moment struct {
 // realTime labels the edges of real time.
 const realTime = -1
 
-// isGlobal reports whether atomic global order is about a message.
+// isGlobal reports whether atomic global order applies to a message.
 func (x *index) isGlobal(m int) bool {
 	return x.messages[m].Order == multicast.AtomicGlobal || len(x.messages[m].Dest) == 1
 }
 
-// atomicGlobalOrder adds a chain of nodes to the graph, one for each message's first delivery, in the order
-// of time. A message leads to its moment; a moment leads to the next one; and
-// the last moment before a multicast leads to the messages that were multicast then.
+// atomicGlobalOrder adds a chain of nodes (moments) to the graph, one for the first delivery of each message,
+// in the order of time. It adds edges from each message to its moment, from each moment to the next one, and
+// from the last moment before a multicast to the message of this multicast.
 func (x *index) atomicGlobalOrder() []Violation {
 	moments := slices.DeleteFunc(x.firstDeliveries(), func(m moment) bool { return !x.isGlobal(m.message) })
 	n := len(x.messages)
@@ -123,10 +123,11 @@ func (x *index) firstDeliveries() []moment {
 	return moments
 }
 
-// explain makes a violation of a cycle, starting with a message and leaving the moments of the chain out.
+// explain describes a cycle as a violation. The description starts with a message, and leaves out the
+// moments.
 func (x *index) explain(property string, cycle []arc, moments []moment) Violation {
 	n := len(x.messages)
-	for cycle[0].from >= n { // a chain alone has no cycle
+	for cycle[0].from >= n { // a cycle has at least one message, because the chain has no cycle
 		cycle = append(cycle[1:], cycle[0])
 	}
 	v := Violation{Property: property, Messages: x.ids(cycle[0].from)}
@@ -134,9 +135,9 @@ func (x *index) explain(property string, cycle []arc, moments []moment) Violatio
 	for i, a := range cycle {
 		switch {
 		case a.to >= n:
-			continue // in the chain
+			continue // an edge to a moment
 		case a.label == realTime:
-			// From the message that the chain was entered with.
+			// The edge begins at a moment: find the message before the chain of moments.
 			j := i
 			for cycle[j].from >= n {
 				j--
@@ -149,7 +150,7 @@ func (x *index) explain(property string, cycle []arc, moments []moment) Violatio
 		}
 		v.Messages = append(v.Messages, x.id(a.to))
 	}
-	v.Messages = v.Messages[:len(v.Messages)-1] // the first one again
+	v.Messages = v.Messages[:len(v.Messages)-1] // the last message is the first one again
 	slices.SortFunc(v.Messages, multicast.MessageID.Compare)
 	slices.Sort(v.Processes)
 	v.Processes = slices.Compact(v.Processes)
@@ -157,7 +158,7 @@ func (x *index) explain(property string, cycle []arc, moments []moment) Violatio
 	return v
 }
 
-// explainRealTime says why m is before the message next.
+// explainRealTime describes why m is before the message next in real time.
 func (x *index) explainRealTime(m, next int, moments []moment) string {
 	i := slices.IndexFunc(moments, func(t moment) bool { return t.message == m })
 	return fmt.Sprintf("delivered at process %d at %v and so before %v, which was multicast at %v",

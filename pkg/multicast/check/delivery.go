@@ -7,20 +7,21 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Validity: every correct destination process delivers each message that a correct process multicasts.
+// Validity checks that every correct destination process delivers each message that a correct process
+// multicasts.
 func Validity(h *History) []Violation { return newIndex(h).validity() }
 
-// Integrity: a process delivers a message at most once, only after it was multicast, and only if it is a
-// destination.
+// Integrity checks that a process delivers a message at most once, only after the message was multicast, and
+// only if the process is a destination.
 func Integrity(h *History) []Violation { return newIndex(h).integrity() }
 
-// Agreement: every correct destination process delivers each message that any process delivers, correct or
-// not.
+// Agreement checks that every correct destination process delivers each message that any process, correct or
+// not, delivers.
 func Agreement(h *History) []Violation { return newIndex(h).agreement() }
 
-// Timestamps: all processes deliver a message with the same final timestamp, higher than the bound that was
-// asked for, and at each process the pairs of final timestamp and id grow from one to any later one that
-// conflicts with it.
+// Timestamps checks three properties: all processes deliver a message with the same final timestamp; the
+// final timestamp is higher than the requested bound; and at each process, the pair of final timestamp and id
+// of a delivery is higher than those of all earlier deliveries that conflict with it.
 func Timestamps(h *History) []Violation { return newIndex(h).timestamps() }
 
 func (x *index) validity() []Violation {
@@ -109,11 +110,11 @@ func (x *index) integrity() []Violation {
 
 func (x *index) timestamps() []Violation {
 	var found []Violation
-	type said struct {
+	type firstFinal struct {
 		final multicast.Timestamp
 		by    int
 	}
-	first := make([]*said, len(x.messages))
+	first := make([]*firstFinal, len(x.messages))
 	report := func(p, q int, detail string, messages ...int) {
 		found = append(found, Violation{
 			Property: "timestamps", Processes: slices.Compact([]multicast.ProcessID{x.Processes[p].ID, x.Processes[q].ID}),
@@ -125,7 +126,7 @@ func (x *index) timestamps() []Violation {
 			m := &x.messages[d.message]
 			switch f := first[d.message]; {
 			case f == nil:
-				first[d.message] = &said{final: d.final, by: p}
+				first[d.message] = &firstFinal{final: d.final, by: p}
 				if d.final <= m.After {
 					report(p, p, fmt.Sprintf("process %d delivered message %v with final timestamp %d, which had to be above %d",
 						x.Processes[p].ID, m.ID, d.final, m.After), d.message)
@@ -143,8 +144,8 @@ func (x *index) timestamps() []Violation {
 	return found
 }
 
-// notBelow gives a delivery among the earlier ones of a process that conflicts with d and has no lower
-// position. If all of a class conflict, it is enough to look at the last one.
+// notBelow returns an earlier delivery of the same process that conflicts with d and has no lower position.
+// If all messages of a class conflict, notBelow checks only the last delivery of the class.
 func (x *index) notBelow(earlier []delivered, d delivered) (delivered, bool) {
 	for i := len(earlier) - 1; i >= 0; i-- {
 		if x.conflict(earlier[i].message, d.message) && x.position(earlier[i]).Compare(x.position(d)) >= 0 {

@@ -13,7 +13,7 @@ type arc struct {
 	edge
 }
 
-// cycle returns a cycle, short if there are several, or nil.
+// cycle returns a short cycle; nil if there is none.
 func (g graph) cycle() []arc {
 	if on := g.onCycle(); on >= 0 {
 		return g.shortest(on)
@@ -21,8 +21,8 @@ func (g graph) cycle() []arc {
 	return nil
 }
 
-// onCycle returns a node of some cycle, or -1: a depth-first search, without recursion since
-// histories are long, that meets a node which it has not left.
+// onCycle returns a node of some cycle, or -1. It is a depth-first search that finds a node which it has
+// entered and not left. It uses no recursion, because histories are long.
 func (g graph) onCycle() int {
 	const (
 		unseen = iota
@@ -59,7 +59,7 @@ func (g graph) onCycle() int {
 	return -1
 }
 
-// shortest gives a shortest cycle through a node that is on one.
+// shortest returns a shortest cycle through a node that is on a cycle.
 func (g graph) shortest(start int) []arc {
 	reached := make([]arc, len(g)) // the edge by which a node was first reached
 	seen := make([]bool, len(g))

@@ -10,20 +10,18 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// History is a recorded run. Times are those of one clock that all events
-// share, from any origin.
+// History is a recorded run. All times are of the same clock, whose origin does not matter.
 type History struct {
 	Processes  []Process
 	Multicasts []Multicast // in any order
-	Deliveries []Delivery  // of each process in its delivery order
+	Deliveries []Delivery  // the deliveries of each process are in its delivery order
 	Steps      []Step      // empty if they were not recorded
 	Sends      []Send      // empty if they were not recorded
-	// Classes: only messages with the same destinations are related by their deliveries (package multicast).
-	// Not together with Conflict.
+	// Classes means that the protocol orders only messages with the same destinations (package multicast). It
+	// excludes Conflict.
 	Classes bool
-	// Conflict says which messages a process must order, for a protocol that orders no others (T
-	// 4.4.3): only two that conflict are related by their deliveries. It is
-	// symmetric and is not asked about a message and itself; nil: all conflict.
+	// Conflict is for a protocol that orders only conflicting messages (T 4.4.3). It reports whether two
+	// different messages conflict, and is symmetric. nil: all messages conflict.
 	Conflict func(a, b multicast.MessageID) bool
 }
 
@@ -31,26 +29,26 @@ type History struct {
 type Process struct {
 	ID    multicast.ProcessID
 	Group multicast.GroupID
-	// Correct: it did not stop for ever, and the run went on long enough for it to
-	// deliver all messages that it must deliver.
+	// Correct means that the process did not stop for ever, and that the run was long enough for the process
+	// to deliver all messages that it must deliver.
 	Correct bool
 }
 
-// Multicast says that a message was handed to its sender. If one id was handed
-// over several times, the first counts.
+// Multicast is the event that a message was proposed to its sender. If a message was proposed several times,
+// the first time counts.
 type Multicast struct {
 	ID   multicast.MessageID
 	Dest []multicast.GroupID
 	At   time.Duration
-	// After is the lower bound that was asked for (T 4.4.2).
+	// After is the requested lower bound of the final timestamp (T 4.4.2).
 	After multicast.Timestamp
 	Order multicast.Order
-	// Lost: the sender stopped, even if it came back, before anybody delivered the
-	// message. It need not be delivered any more.
+	// Lost means that the sender stopped, perhaps for a short time, before any process delivered the message.
+	// Then no process needs to deliver it.
 	Lost bool
 }
 
-// Delivery says that a process delivered a message.
+// Delivery is the event that a process delivered a message.
 type Delivery struct {
 	Process multicast.ProcessID
 	ID      multicast.MessageID
@@ -58,14 +56,15 @@ type Delivery struct {
 	At      time.Duration
 }
 
-// Step says that a process sent or received a message of the protocol. The first of each
-// process is enough.
+// Step is the event that a process sent or received a message of the protocol. The first step of each process
+// is enough.
 type Step struct {
 	Process multicast.ProcessID
 	At      time.Duration
 }
 
-// Send says that a process sent something to another one. The first of each pair is enough.
+// Send is the event that a process sent a frame to another process. The first one of each pair of processes
+// is enough.
 type Send struct {
 	From, To multicast.ProcessID
 	At       time.Duration
@@ -76,13 +75,13 @@ type Violation struct {
 	Property  string // the name of the check
 	Processes []multicast.ProcessID
 	Messages  []multicast.MessageID
-	Detail    string // names them, too
+	Detail    string // a description that also names the processes and messages
 }
 
-// String gives the property and the detail.
+// String returns the property and the detail.
 func (v Violation) String() string { return v.Property + ": " + v.Detail }
 
-// Describe lists violations, one a line, up to a number that can be read.
+// Describe returns a text with one line for each violation, at most 20 of them.
 func Describe(violations []Violation) string {
 	const most = 20
 	var b strings.Builder
@@ -96,33 +95,34 @@ func Describe(violations []Violation) string {
 	return b.String()
 }
 
-// All returns the violations of everything that package multicast promises. The
-// run must have ended: a message that is not delivered is taken as never delivered.
+// All returns the violations of all promises of package multicast. The run must have ended: a message without
+// a delivery in the History counts as never delivered.
 func All(h *History) []Violation {
 	x := newIndex(h)
 	return slices.Concat(x.integrity(), x.prefixOrder(), x.acyclicOrder(), x.timestamps(), x.validity(), x.agreement())
 }
 
-// index is a History with dense numbers: messages and processes are positions in the
-// slices, sequences hold message numbers.
+// index is a History in which messages and processes have numbers: their positions in the slices. Sequences
+// contain numbers of messages.
 type index struct {
 	*History
 	messages []message
 	number   map[multicast.MessageID]int
 	process  map[multicast.ProcessID]int
 	members  map[multicast.GroupID][]int
-	order    [][]delivered // by process
-	class    []int         // of each message; with Classes, messages with the same destinations have the same
+	order    [][]delivered // the deliveries of each process
+	class    []int         // the class of each message; with Classes, the same for messages with the same destinations
 }
 
-// message is a Multicast; if it was only delivered, sent is false and all but the id zero.
+// message is a Multicast. If the message was delivered and not multicast, sent is false, and all fields
+// except the id are zero.
 type message struct {
 	Multicast
 	sent bool
-	by   []int // processes that delivered it, once each
+	by   []int // the processes that delivered the message, each once
 }
 
-// delivered is a place in the sequence of a process, which has each message once.
+// delivered is an element of the sequence of deliveries of a process. The sequence has each message once.
 type delivered struct {
 	message int
 	final   multicast.Timestamp
@@ -154,7 +154,7 @@ func newIndex(h *History) *index {
 		}
 		n := x.intern(d.ID)
 		if slices.Contains(x.messages[n].by, p) {
-			continue // integrity reports it, and the other checks look at the first time
+			continue // integrity reports it, and the other checks use the first delivery
 		}
 		x.messages[n].by = append(x.messages[n].by, p)
 		x.order[p] = append(x.order[p], delivered{message: n, final: d.Final, at: d.At})
@@ -163,7 +163,7 @@ func newIndex(h *History) *index {
 	return x
 }
 
-// classify numbers the classes.
+// classify assigns numbers to the classes.
 func (x *index) classify() {
 	x.class = make([]int, len(x.messages))
 	numbers := map[multicast.Class]int{}
@@ -190,7 +190,7 @@ func (x *index) intern(id multicast.MessageID) int {
 	return n
 }
 
-// conflict reports whether two messages, not the same one, have to be ordered.
+// conflict reports whether two different messages must be ordered.
 func (x *index) conflict(a, b int) bool {
 	return x.class[a] == x.class[b] && (x.Conflict == nil || x.Conflict(x.id(a), x.id(b)))
 }
@@ -205,12 +205,12 @@ func (x *index) ids(messages ...int) []multicast.MessageID {
 	return ids
 }
 
-// destination reports whether m is for process p.
+// destination reports whether process p is a destination of m.
 func (x *index) destination(m *message, p int) bool {
 	return slices.Contains(m.Dest, x.Processes[p].Group)
 }
 
-// destinations returns the processes that m is for, in the order of its groups.
+// destinations returns the destination processes of m, in the order of its groups.
 func (x *index) destinations(m *message) []int {
 	var all []int
 	for _, g := range m.Dest {
@@ -219,7 +219,7 @@ func (x *index) destinations(m *message) []int {
 	return all
 }
 
-// sortedByTime returns the numbers 0..n-1 in the order of their times, ties as they are.
+// sortedByTime returns the numbers 0..n-1 in the order of their times. The sort is stable.
 func sortedByTime(n int, at func(int) time.Duration) []int {
 	order := make([]int, n)
 	for i := range order {

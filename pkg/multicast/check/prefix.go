@@ -9,23 +9,25 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// PrefixOrder: of two messages with common destination groups, no two processes of these groups deliver
-// each one without the other before it.
+// PrefixOrder checks this property for all messages m and m' and all processes p and q of groups that are
+// destinations of both messages: if p delivers m and has not delivered m' before, and q delivers m', then q
+// has delivered m before.
 //
-// For two groups g and h (the same one included) only the messages to both matter, in the
-// orders in which the processes of g and h delivered them. The property says exactly that
-// of any two of these sequences one is a prefix of the other: at the first place where they
-// differ, neither process can have delivered the other's message before. If not all messages
-// conflict, it is said of any two that do, and checked pair by pair.
+// For two groups g and h (which may be the same), the check takes the messages to both groups, in the orders
+// in which the processes of g and h delivered them. The property holds exactly if of any two of these
+// sequences one is a prefix of the other: at the first place where two sequences differ, neither process has
+// delivered the message of the other before. If not all messages conflict, the property is only for
+// conflicting messages, and the check compares all pairs.
 func PrefixOrder(h *History) []Violation { return newIndex(h).prefixOrder() }
 
-// both are two groups, the lower one first, and a class of messages: those of one class only are ordered.
+// both has two groups, the lower one first, and a class of messages. Only messages of the same class are
+// ordered.
 type both struct {
 	g, h  multicast.GroupID
 	class int
 }
 
-// shared is a sequence of the messages to both groups, delivered by one process.
+// shared is the sequence of the messages to both groups that one process has delivered.
 type shared struct {
 	process  int
 	messages []int
@@ -56,7 +58,8 @@ func (x *index) prefixOrder() []Violation {
 	return found
 }
 
-// sharedBy returns the deliveries of process p, for each group that it shares messages with.
+// sharedBy returns the deliveries of process p by pair of groups: its own group, and each group that is a
+// destination of the same message.
 func (x *index) sharedBy(p int) map[both][]int {
 	own := x.Processes[p].Group
 	out := map[both][]int{}
@@ -73,8 +76,8 @@ func (x *index) sharedBy(p int) map[both][]int {
 	return out
 }
 
-// comparePrefixes compares each sequence with the longest one: if all are its prefixes, they are prefixes of
-// each other.
+// comparePrefixes compares each sequence with the longest one. If all sequences are prefixes of the longest
+// one, of any two sequences one is a prefix of the other.
 func (x *index) comparePrefixes(pair both, sequences []shared) []Violation {
 	longest := slices.MaxFunc(sequences, func(a, b shared) int {
 		return cmp.Or(cmp.Compare(len(a.messages), len(b.messages)), cmp.Compare(b.process, a.process))
@@ -93,10 +96,10 @@ func (x *index) comparePrefixes(pair both, sequences []shared) []Violation {
 	return found
 }
 
-// compareConflicts looks at each two messages that conflict: all processes that delivered any of them
-// delivered the same one first.
+// compareConflicts checks each pair of conflicting messages: all processes that delivered at least one of
+// them must have delivered the same one first.
 func (x *index) compareConflicts(pair both, sequences []shared) []Violation {
-	place := make([]map[int]int, len(sequences)) // of each message, from 1
+	place := make([]map[int]int, len(sequences)) // by message: its place in each sequence, from 1
 	all := map[int]bool{}
 	for i, s := range sequences {
 		place[i] = make(map[int]int, len(s.messages))
@@ -122,8 +125,8 @@ func (x *index) compareConflicts(pair both, sequences []shared) []Violation {
 	return found
 }
 
-// isFirst reports whether a message at a place was delivered without one at another place before it; 0: never
-// delivered.
+// isFirst reports whether a message was delivered, and another message was not delivered before it. The
+// arguments are the places of both messages; 0: never delivered.
 func isFirst(place, other int) bool { return place > 0 && (other == 0 || place < other) }
 
 func (x *index) explainPrefix(pair both, process, m, otherProcess, other int) Violation {

@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// randomHistory is a correct run, with a few neighbours swapped, deliveries dropped and tails cut.
+// randomHistory returns a correct run, with a few neighbours swapped, deliveries dropped and tails cut.
 func randomHistory(seed uint64) *History {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	h := &History{}
@@ -187,7 +187,7 @@ func destOf(h *History, id multicast.MessageID) []multicast.GroupID {
 	return h.Multicasts[slices.IndexFunc(h.Multicasts, func(m Multicast) bool { return m.ID == id })].Dest
 }
 
-// atomicGlobal is the relation of the doc of package multicast.
+// atomicGlobal returns the relation of the doc of package multicast.
 func atomicGlobal(h *History) relation {
 	counts := map[multicast.MessageID]bool{}
 	for _, m := range h.Multicasts {
@@ -209,7 +209,7 @@ func obviousPositions(h *History) bool {
 	return true
 }
 
-// hasCycle removes what has nothing before it, as long as there is such a message.
+// hasCycle removes messages without a predecessor until there is none. It reports whether messages are left.
 func hasCycle(r relation) bool {
 	for {
 		after := map[multicast.MessageID]bool{}
@@ -242,7 +242,7 @@ func requireRealCycle(t *testing.T, h *History, violations []Violation, r relati
 	}
 }
 
-// BenchmarkAll is a run of ten thousand messages in eight groups of three.
+// BenchmarkAll checks a run of ten thousand messages in eight groups of three processes.
 func BenchmarkAll(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	h := &History{}

@@ -9,18 +9,17 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Genuineness: a process takes no step before a message was multicast of which it is the
-// sender or a destination. This is the definition of thesis 2.2.1 for the run up to each step, since
-// each beginning of a run is a run.
-//
-// And a process sends nothing to another one before a message was multicast that concerns both: a process
-// that takes part in one message does not turn to the processes of others.
+// Genuineness checks two properties. First, a process takes no step before a message was multicast of which
+// it is the sender or a destination. This is the definition of thesis 2.2.1, applied to the run up to each
+// step, because each prefix of a run is a run. Second, a process sends nothing to another process before a
+// message was multicast that concerns both: a process that takes part in one message does not contact the
+// processes of other messages.
 func Genuineness(h *History) []Violation {
 	x := newIndex(h)
 	return slices.Concat(x.silence(), x.privacy())
 }
 
-// silence is about steps.
+// silence checks the steps of processes.
 func (x *index) silence() []Violation {
 	const never = time.Duration(math.MaxInt64)
 	concerned := make([]time.Duration, len(x.Processes))
@@ -59,10 +58,10 @@ func (x *index) silence() []Violation {
 	return found
 }
 
-// privacy is about sends.
+// privacy checks the sends between processes.
 func (x *index) privacy() []Violation {
 	type pair struct{ from, to int }
-	concerned := map[pair]time.Duration{} // since when
+	concerned := map[pair]time.Duration{} // the time of the first message that concerns both processes
 	for i := range x.messages {
 		m := &x.messages[i]
 		if !m.sent || len(x.Sends) == 0 {
@@ -95,19 +94,19 @@ func (x *index) privacy() []Violation {
 	return found
 }
 
-// Bounds are how many communication steps a delivery may take in a run where each takes
-// the same time, computing takes none, and nothing fails.
+// Bounds has the maximum numbers of communication steps of a delivery, for a run in which all steps take the
+// same time, computation takes no time, and nothing fails.
 type Bounds struct {
-	Step          time.Duration // how long one takes
-	CollisionFree int           // without conflicting concurrent messages
-	FailureFree   int           // with them
+	Step          time.Duration // the time of one step
+	CollisionFree int           // steps without conflicting concurrent messages
+	FailureFree   int           // steps with conflicting concurrent messages
 }
 
-// Latency: every destination delivers a message within the bounds (T 4.1.2). Two messages
-// conflict if they have a destination group in common, and are concurrent if each was
-// multicast before the other was last delivered. (The thesis says first; but a message
-// that still waits at one destination, though another has delivered it, delays the messages behind it there,
-// and the latency is the last delivery's, too.)
+// Latency checks that every destination delivers a message within the bounds (T 4.1.2). Two messages conflict
+// if they have a common destination group. They are concurrent if each was multicast before the last delivery
+// of the other. The thesis has the first delivery in this definition. But a message that one destination has
+// delivered can still wait at another destination, and delays the messages behind it there. Also, the latency
+// of a message is that of its last delivery.
 func Latency(h *History, b Bounds) []Violation {
 	x := newIndex(h)
 	collides := x.collisions()
@@ -131,8 +130,8 @@ func Latency(h *History, b Bounds) []Violation {
 	return found
 }
 
-// collisions says of each message whether a conflicting one was concurrent. Messages that are under way
-// at the same time are few, so each is compared with those only.
+// collisions reports for each message whether a conflicting message was concurrent. It compares each message
+// only with the messages that are under way at the same time, which are few.
 func (x *index) collisions() []bool {
 	last := make([]time.Duration, len(x.messages))
 	for i := range x.messages {

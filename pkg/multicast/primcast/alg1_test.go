@@ -16,7 +16,7 @@ func TestAlg1Line8FirstMemberIsPrimary(t *testing.T) {
 	}
 }
 
-// followerWithEntry is process 2, with m as the only entry of T at 4, and its own ACK.
+// followerWithEntry returns process 2, with m as the only entry of T at 4, and its own ACK.
 func followerWithEntry(t *testing.T, m *multicast.Message) *proc {
 	c := newProc(t, 2)
 	c.hear(5, startOf(m, 0))

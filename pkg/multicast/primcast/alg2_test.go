@@ -115,8 +115,8 @@ func TestAlg2Line50RemoteTimestampBumpsTheOwnGroup(t *testing.T) {
 	require.Empty(t, c.hear(4, entryOf(epochH, 2, 4, msg(2, both...))).Records, "below the ceiling")
 }
 
-// TestFigure41 is the example execution, all processes in lockstep: 5 multicasts m to g and
-// h, and all deliver it after three steps.
+// TestFigure41 runs the example execution of thesis figure 4.1 with all processes in lockstep: process 5
+// multicasts m to g and h, and all deliver it after three steps.
 func TestFigure41(t *testing.T) {
 	procs := map[multicast.ProcessID]*proc{}
 	wire := map[multicast.ProcessID][]multicast.Frame{}

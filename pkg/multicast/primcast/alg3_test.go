@@ -10,7 +10,7 @@ import (
 
 var second, third = Epoch{Number: 2, Leader: 2}, Epoch{Number: 3, Leader: 3}
 
-// promised is process 3, which has a message to both groups in T and has then promised to process 2.
+// promised returns process 3, which has a message to both groups in T and has then promised to process 2.
 func promised(t *testing.T) (*proc, *multicast.Output) {
 	c := newProc(t, 3)
 	c.hear(5, startOf(msg(1, both...), 0))
@@ -37,7 +37,8 @@ func TestAlg3Line64PromiseTellsTheStateDurably(t *testing.T) {
 	require.Empty(t, said(t, again.hear(1, newEpochOf(Epoch{Number: 2, Leader: 1})), 1, kindPromise))
 }
 
-// TestAlg3PromisedAcknowledgesNothingBefore: its clock goes up, and its BUMPs carry E_prom (lines 42, 50).
+// A process that has promised acknowledges nothing in earlier epochs. Its clock advances, and its BUMPs carry
+// E_prom (lines 42, 50).
 func TestAlg3PromisedAcknowledgesNothingBefore(t *testing.T) {
 	c, _ := promised(t)
 	c.hear(5, startOf(msg(2, 1), 0))

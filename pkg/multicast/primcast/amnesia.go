@@ -17,7 +17,7 @@ import (
 // restarts.
 //
 //	A1  An amnesiac process sends no ACK, BUMP or ACCEPT, delivers nothing, and proposes nothing. It promises,
-//	    tells that it is amnesiac, and installs the T of an epoch.
+//	    reports that it is amnesiac, and installs the T of an epoch.
 //	A2  An epoch begins with the promises of a quorum (R1) of members that are not amnesiac, or with those of
 //	    all members. T_max is the T of the highest epoch, and the longest in it, of all promises. So if too
 //	    few members remember, and all are back, the most advanced log of all of them is the one that counts.
@@ -55,7 +55,7 @@ import (
 // that never returns may be missing, too: the request for its replacement decides that. Entries that a quorum
 // has synced are never lost: the quorum that promises has one of its members.
 //
-// Liveness: an amnesiac process tells its group (SILENT). The primary then starts an epoch (bringBack). If
+// Liveness: an amnesiac process informs its group (SILENT). The primary then starts an epoch (bringBack). If
 // the process itself was the primary, it is suspected.
 //
 // This is proved for a group whose entries concern that group alone, as the order of a partition does: other
@@ -82,7 +82,7 @@ func (q *peer) sendAmnesia(c *delivery) {
 	}
 }
 
-// isAmnesiac is A1.
+// isAmnesiac reports whether this process is amnesiac, as A1 defines it.
 func (c *variables) isAmnesiac() bool {
 	return c.lost != (Epoch{}) && c.current.Compare(c.lost) <= 0
 }
@@ -91,7 +91,7 @@ func (c *variables) isAmnesiac() bool {
 // members that remember.
 func (c *Core) Amnesiac() bool { return c.isAmnesiac() }
 
-// mayBegin is R1 and A2: the promises are enough for an epoch.
+// mayBegin reports whether the promises are enough for an epoch, by R1 and A2.
 func (c *Core) mayBegin() bool {
 	promised := func(q *peer) bool { return c.campaign.promises[q.id] != nil }
 	remembers := func(q *peer) bool { return promised(q) && !c.campaign.promises[q.id].amnesiac }
@@ -104,7 +104,7 @@ func (c *Core) mayBegin() bool {
 // goneAfter is the time for which an epoch waits for a member that is to be replaced (A3).
 const goneAfter = 30 * time.Second
 
-// isGone is A3.
+// isGone reports whether q does not count as one of all members in A2, because it is to be replaced (A3).
 func (c *change) isGone(q *peer, now time.Duration) bool {
 	replaced := slices.ContainsFunc(c.replacements, func(r multicast.Replacement) bool { return r.Old == q.id })
 	return replaced && !q.linked && now-c.began >= goneAfter

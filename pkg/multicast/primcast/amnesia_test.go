@@ -10,7 +10,7 @@ import (
 
 func onlyG(cfg *Config) { cfg.Groups = []multicast.Group{groupG} }
 
-// restartDark is a restart after a loss of power that has left some of the records.
+// restartDark restarts p after a loss of power that has left some of the records.
 func (p *proc) restartDark(left int, delivered multicast.Progress) *proc {
 	again := newProc(p.tb, p.cfg.Self, func(cfg *Config) {
 		*cfg = p.cfg
@@ -25,7 +25,7 @@ func (p *proc) restartDark(left int, delivered multicast.Progress) *proc {
 	return again
 }
 
-// amnesiac is process 3, which has acknowledged an entry and then lost it.
+// amnesiac returns process 3, which has acknowledged an entry and then lost it.
 func amnesiac(t *testing.T) *proc {
 	c := newProc(t, 3, onlyG)
 	c.hear(5, startOf(msg(1, 1), 0))
@@ -36,7 +36,7 @@ func amnesiac(t *testing.T) *proc {
 	return again
 }
 
-// TestAmnesiacHasNoVote: it has no vote until it is in a new epoch (A1).
+// An amnesiac process has no vote until it is in a new epoch (A1).
 func TestAmnesiacHasNoVote(t *testing.T) {
 	c := amnesiac(t)
 	for _, packets := range [][]packet{
@@ -83,7 +83,7 @@ func TestAmnesiaOutlivesATransfer(t *testing.T) {
 	require.False(t, later.Amnesiac())
 }
 
-// gathering is candidate 2, amnesiac or not, which has promised to itself.
+// gathering returns candidate 2, amnesiac or not, which has promised to itself.
 func gathering(t *testing.T, remembers bool) *proc {
 	c := newProc(t, 2, onlyG)
 	if !remembers {
@@ -108,7 +108,8 @@ func TestAmnesiacPromiseDoesNotCount(t *testing.T) {
 	require.Equal(t, second, c.Stats().Current)
 }
 
-// TestAMajorityThatForgotWaitsForAll: it waits for all members; then the longest of all logs counts.
+// If a majority has lost its memory, the candidate waits for all members. Then the longest of all logs
+// counts.
 func TestAMajorityThatForgotWaitsForAll(t *testing.T) {
 	c := gathering(t, false)
 	c.hear(3, amnesiacPromise(1))

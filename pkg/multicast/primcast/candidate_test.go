@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// candidate is process 2 with one entry in T: it is left alone with process 3 and starts the epoch 2/2.
+// candidate returns process 2 with one entry in T: it is left alone with process 3 and starts the epoch 2/2.
 func candidate(t *testing.T) (*proc, *multicast.Output) {
 	c := newProc(t, 2)
 	c.hear(5, startOf(msg(1, 1), 0))
@@ -80,7 +80,7 @@ func TestAlg3Line65NeedsAQuorum(t *testing.T) {
 	require.Empty(t, said(t, c.hear(3, promiseOf(third, epochG, 1, 4)), 3, kindNewState), "for another epoch")
 }
 
-// TestAlg3Line66HighestEpochWins: it wins over a longer T of a lower epoch. Dropped messages are proposed
+// The T of the highest epoch counts, even if the T of a lower epoch is longer. Dropped messages are proposed
 // again (line 78), in the order of ids.
 func TestAlg3Line66HighestEpochWins(t *testing.T) {
 	c := newProc(t, 2)

@@ -70,9 +70,9 @@ func (c *delivery) mayCome(name multicast.Class, p multicast.Position) bool {
 	return isBelow(c.unknown) || x != nil && isBelow(x.pending)
 }
 
-// safe is SAFE-TS (T 4.4.2) for all classes. A message that is not pending yet gets a local timestamp here
-// above min-clock(leader) or above quorum-clock; a pending one is not delivered below its bound. Messages
-// that were pending before an epoch that fails may be pending again after it.
+// safe returns SAFE-TS (T 4.4.2) for all classes. A message that is not pending yet gets a local timestamp
+// here above min-clock(leader) or above quorum-clock; a pending message is not delivered below its bound.
+// Messages that were pending before an epoch that fails may be pending again after it.
 func (c *delivery) safe() multicast.Timestamp {
 	if !c.active() {
 		return c.checked.safe
@@ -84,8 +84,8 @@ func (c *delivery) safe() multicast.Timestamp {
 	return max(limit, c.checked.safe)
 }
 
-// SafeOf is Output.Safe for one class: nothing of it at or below the timestamp will be delivered after the
-// last step. It is not below Output.Safe, and does not go back.
+// SafeOf returns the value that Output.Safe has for one class: no message of the class at or below this
+// timestamp will be delivered after the last step. It is not below Output.Safe, and does not go back.
 func (c *Core) SafeOf(name multicast.Class) multicast.Timestamp {
 	x, safe := c.find(name), &c.emptySafe
 	if x != nil {

@@ -15,7 +15,7 @@ var (
 
 func byClasses(cfg *Config) { cfg.Classes = true }
 
-// oneStuck is process 2 of g in the middle of two messages: the first, to both groups, waits for h; the
+// oneStuck returns process 2 of g in the middle of two messages: the first, to both groups, waits for h; the
 // second, to g, is delivered.
 func oneStuck(t *testing.T, change ...func(*Config)) (*proc, *multicast.Output) {
 	c := newProc(t, 2, append(change, byClasses)...)
@@ -61,8 +61,8 @@ func TestUnknownClassBlocksAll(t *testing.T) {
 	require.Empty(t, late.unknown)
 }
 
-// TestStuckMessagePinsNothing: delivered messages of another class are covered, told, and forgotten with
-// their places in T.
+// TestStuckMessagePinsNothing: delivered messages of another class are covered, the coverage is reported, and
+// they are forgotten with their places in T.
 func TestStuckMessagePinsNothing(t *testing.T) {
 	c, out := oneStuck(t)
 	at := multicast.ClassPosition{Class: ownClass, Position: out.Deliveries[0].Position()}

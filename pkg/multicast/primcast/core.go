@@ -65,10 +65,10 @@ type delivery struct {
 	classes   []*class // in the order in which they became known
 	named     map[multicast.Class]*class
 	plain     *class              // the only class without Config.Classes, else nil
-	unknown   queue               // number of messages that are proposed and not delivered
+	unknown   queue               // proposals whose content, and so whose class, is unknown
 	waiting   int                 // messages that are proposed and not delivered
 	emptySafe multicast.Timestamp // the highest answer of SafeOf for an unknown class
-	keptBytes int                 // of delivered messages kept for processes that do not cover them
+	keptBytes int                 // bytes of delivered messages that are kept for processes that do not cover them
 	ordered   bool                // some message requested atomic global order
 	askAt     time.Duration       // time of the next query of groups that hold back the lowest message; 0: none
 	delivered multicast.Progress  // positions of the last deliveries

@@ -46,8 +46,9 @@ func (c *delivery) unpend(m *message) {
 	}
 }
 
-// deliver is lines 53-56. Line 30 lets only the lowest of the pending messages of a class pass, or those that
-// commute with all below them (T 4.4.3). A proposal without its content may be of any class.
+// deliver delivers messages (lines 53-56). By line 30 it delivers only the lowest of the pending messages of
+// a class, or those that commute with all messages below them (T 4.4.3). A proposal without its content may
+// be of any class.
 func (c *delivery) deliver(out *multicast.Output) {
 	if !c.active() {
 		return // the T of an epoch without a quorum may be replaced

@@ -63,8 +63,9 @@
 //	I7  Output.Safe and SafeOf never go back, and each delivery is above all Safes before it, and above all
 //	    answers of SafeOf for its class.
 //	I8  T is replaced only after the entries that a quorum has acknowledged (Lemma 3).
-//	I9  If a process has told that it covers a message, its log knows that the message is delivered: in D,
-//	    or in T with its final timestamp. This stays true when the process takes over a state.
+//	I9  If a process has reported that it covers a message, its log shows that the message is delivered: the
+//	    message is in D, or in T with its final timestamp. This stays true when the process takes over a
+//	    state.
 //
 // # Acknowledgements are state
 //
@@ -110,7 +111,7 @@
 // The paper's processes stop for ever; its r-multicast is reliable and FIFO. Our processes come back with
 // their log, and a link that restarts loses the messages on the way (multicast.Frame).
 //
-//   - Durability before speech. Promises, the T of a new epoch, and each entry, with its content, are
+//   - Records before messages. Promises, the T of a new epoch, and each entry, with its content, are
 //     recorded before any message that follows from them is sent. The clock has a ceiling in the log, ahead
 //     by a stride, and a restarted clock begins at the ceiling. So no promise, ACK or BUMP goes below an
 //     earlier one. The records of a durable message (multicast.Message.Durable), a promise, the T of an epoch
@@ -151,13 +152,13 @@
 //
 // # Forgetting
 //
-// A process tells, on frames that it sends anyway, up to which position of each class its state machine is
+// A process reports, on frames that it sends anyway, up to which position of each class its state machine is
 // durable (Input.Covered; there is one class without Config.Classes). When all members of all groups in
 // m.dest cover m, no process can need it again, and it leaves M and T (trim.go). Absent members do not delay
 // this for ever: beyond Config.Retain they are left behind, and take over the state of another member when
 // they return (transfer.go). After a restart, a process can need the timestamps of an entry that it has
 // delivered before, to know that it did. Hence final timestamps of messages to several groups are recorded,
-// without a write of their own, before coverage is told.
+// without a write of their own, before coverage is reported.
 //
 // If the state machine of a process has m, and its log does not, m is pending after a restart. If other
 // processes have forgotten m, they report it (BEHIND), and the process needs the state of a member that knows
@@ -283,5 +284,5 @@
 //
 // Only the sender and m.dest take steps for m (Proposition 1): entries and ACKs go to m.dest, clocks to the
 // own group, HAVE to a sender outside of m.dest. The oracle sends only in a group in which some message
-// waits, and a change of members is told to all processes.
+// waits, and all processes are informed of a change of members.
 package primcast

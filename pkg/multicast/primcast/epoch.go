@@ -51,7 +51,7 @@ func (a *promise) less(b *promise) bool {
 // active reports whether a quorum has accepted E_cur, according to this process (line 53).
 func (c *variables) active() bool { return c.state == Primary || c.state == Follower }
 
-// startCampaign is lines 57-60.
+// startCampaign starts a new epoch: this process promises to it and sends NEW-EPOCH (lines 57-60).
 func (c *Core) startCampaign() {
 	next := Epoch{Number: max(c.promised.Number, c.highest.Number) + 1, Leader: c.self.id}
 	c.promise(next)
@@ -79,8 +79,8 @@ func maxEpoch(a, b Epoch) Epoch {
 	return a
 }
 
-// onNewEpoch is lines 61-64. A repeated NEW-EPOCH is answered again until this process is in the epoch,
-// because the answer may have been lost with a link.
+// onNewEpoch handles a NEW-EPOCH (lines 61-64). A repeated NEW-EPOCH is answered again until this process is
+// in the epoch, because the answer may have been lost with a link.
 func (c *Core) onNewEpoch(q *peer, p *newEpochPacket) {
 	e := p.epoch
 	if e.Leader != q.id || q.group != c.own {
@@ -105,7 +105,7 @@ func (c *Core) onNewEpoch(q *peer, p *newEpochPacket) {
 	c.sendPromise(q)
 }
 
-// sendPromise is line 64. It sends the clock in the PROMISE: from now on no clock of this process counts in a
+// sendPromise sends a PROMISE with the clock (line 64). From now on no clock of this process counts in a
 // lower epoch.
 func (c *variables) sendPromise(q *peer) {
 	c.log.clock(c.clock)
@@ -138,7 +138,7 @@ func newCampaign(e Epoch) campaign {
 	return campaign{epoch: e, promises: map[multicast.ProcessID]*promise{}}
 }
 
-// gatherState is lines 65-69. With a quorum of promises, the candidate fetches T_max if it does not have it,
+// gatherState handles a quorum of promises (lines 65-69): the candidate fetches T_max if it does not have it,
 // and makes it its T.
 func (c *Core) gatherState() {
 	var best *promise
@@ -173,8 +173,8 @@ func (c *Core) gatherState() {
 	c.install()
 }
 
-// sendNewState is line 69 for one process. It begins at the first entry that may differ from the T of the
-// process.
+// sendNewState sends NEW-STATE to one process (line 69). It begins at the first entry that may differ from
+// the T of the process.
 func (c *Core) sendNewState(q *peer, p *promise) {
 	from := p.decided
 	if p.current == c.campaign.base && c.campaign.epoch == c.current {
@@ -188,7 +188,7 @@ func (c *Core) sendNewState(q *peer, p *promise) {
 	q.speak = true
 }
 
-// onNewState is line 70.
+// onNewState handles a NEW-STATE (line 70): it records T' as the incoming T.
 func (c *Core) onNewState(q *peer, p *newStatePacket) {
 	if q.group != c.own || p.epoch.Leader != q.id {
 		c.stats.BadPackets++
@@ -210,9 +210,9 @@ func (c *Core) onNewState(q *peer, p *newStatePacket) {
 	c.install()
 }
 
-// install is lines 69-74. It runs once this process has T_max (a candidate) or T' (a process that has
-// promised) with all content. So a candidate installs T before it sends NEW-STATE, and NEW-STATE leaves after
-// its log has the new T.
+// install makes the incoming T the T of this process (lines 69-74). It waits until this process has T_max (a
+// candidate) or T' (a process that has promised) with all content. So a candidate installs T before it sends
+// NEW-STATE, and NEW-STATE leaves after its log has the new T.
 func (c *Core) install() {
 	in := c.incoming
 	if in.source == nil || in.known < in.length || slices.ContainsFunc(in.staged, c.lacks) {
@@ -316,7 +316,8 @@ func (c *Core) receiveActive(q *peer, e Epoch) {
 	}
 }
 
-// activate is lines 77-81: all processes of all destinations get the whole T.
+// activate makes this process active in its epoch (lines 77-81). All processes of all destinations get an
+// acknowledgement of the whole T, and request the entries that they lack.
 func (c *Core) activate() {
 	if c.current != c.promised || c.isAmnesiac() {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// receiving is process 3, which gets a T' of nine entries. The first part has two of them.
+// receiving returns process 3, which gets a T' of nine entries. The first part has two of them.
 func receiving(t *testing.T) *proc {
 	c := newProc(t, 3)
 	c.hear(2, newEpochOf(second))

@@ -184,7 +184,7 @@ func (j *journal) flush(out *multicast.Output) {
 	j.records = j.records[:0]
 }
 
-// checkpointSize is the approximate length of a checkpoint.
+// checkpointSize returns the approximate length of a checkpoint.
 func (c *variables) checkpointSize() int { return c.t.size() + 8*c.done.spans() }
 
 // Checkpoint returns a record that replaces all records output so far, including those of the last step. If

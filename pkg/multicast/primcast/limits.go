@@ -111,7 +111,7 @@ func (c *delivery) canDecideWithout(q *peer) bool {
 	return c.state == Follower && q.group == c.own && q != c.self && q.id != c.current.Leader && c.own.majority() <= 2 && !c.own.isChanging()
 }
 
-// acknowledge is lines 39, 45 and 50, once for each step: it acknowledges all of T and sends the clock. The
+// acknowledge acknowledges all of T and sends the clock, once for each step (lines 39, 45 and 50). The
 // acknowledgement leaves after the records of the step are durable.
 func (c *delivery) acknowledge(out *multicast.Output) {
 	c.speakFront()

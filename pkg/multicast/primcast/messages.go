@@ -170,7 +170,7 @@ func readMessage(r *varint.Reader) multicast.Message {
 	return m
 }
 
-// packetSize is the approximate size in bytes of a message in a frame or a record.
+// packetSize returns the approximate size in bytes of a message in a frame or a record.
 func packetSize(m *multicast.Message) int { return len(m.Payload) + 3*len(m.Dest) + 48 }
 
 // grow makes room in b for a packet with m.

@@ -9,8 +9,8 @@ import (
 // between is an epoch after the first one and before second.
 var between = Epoch{Number: 2, Leader: 1}
 
-// adoptedAfterPromise is process 3. It has promised epoch second with an entry of the first epoch in T, and
-// has then taken over the state of a member of the epoch between, with another entry in its place.
+// adoptedAfterPromise returns process 3. It has promised epoch second with an entry of the first epoch in T,
+// and has then taken over the state of a member of the epoch between, with another entry in its place.
 func adoptedAfterPromise(t *testing.T) *proc {
 	c := newProc(t, 3)
 	c.hear(5, startOf(msg(1, 1), 0))
@@ -77,7 +77,7 @@ func TestEachPromiseIsAnswered(t *testing.T) {
 	}
 }
 
-// fetching is candidate 2, which lacks entries 2 and 3 of the T of process 3 and has entry 2 now.
+// fetching returns candidate 2, which lacks entries 2 and 3 of the T of process 3 and has entry 2 now.
 func fetching(t *testing.T) *proc {
 	c, out := candidate(t)
 	c.loopback(c.loopback(out))

@@ -14,7 +14,7 @@ func five(cfg *Config) {
 	cfg.Groups = []multicast.Group{{ID: 1, Members: []multicast.ProcessID{1, 2, 3, 4, 5}}}
 }
 
-// waiting is a follower with a message that its primary does not propose.
+// waiting returns a follower with a message that its primary does not propose.
 func waiting(t *testing.T, self multicast.ProcessID, change ...func(*Config)) *proc {
 	c := newProc(t, self, change...)
 	c.hear(5, startOf(msg(1, 1), 0))
@@ -51,7 +51,7 @@ func TestOraclePrimaryThatSpeaksIsNotSuspected(t *testing.T) {
 	require.Equal(t, Follower, c.Stats().State)
 }
 
-// TestOraclePingsBeforeItSuspects, so that others watch too, and the primary answers.
+// The oracle pings before it suspects, so that the other members watch, too, and the primary answers.
 func TestOraclePingsBeforeItSuspects(t *testing.T) {
 	c := waiting(t, 2)
 	c.step(multicast.Input{})
@@ -66,7 +66,7 @@ func TestOraclePingsBeforeItSuspects(t *testing.T) {
 	}
 }
 
-// campaignsAfter is the time until p starts an epoch if the other members all report at once that they
+// campaignsAfter returns the time until p starts an epoch if the other members all report at once that they
 // receive nothing.
 func campaignsAfter(p *proc) time.Duration {
 	start, count := p.instant.Mono, p.Stats().Campaigns

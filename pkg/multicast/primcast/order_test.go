@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// TestClockErrorWaitsUntilTheTimestampIsPast: by more than twice the error; a step is requested for that
-// time.
+// A delivery waits until the clock is past the timestamp by more than twice the clock error. The process
+// requests a step at that time.
 func TestClockErrorWaitsUntilTheTimestampIsPast(t *testing.T) {
 	const e = 3 * time.Millisecond
 	c := newProc(t, 2, func(cfg *Config) { cfg.HybridClock, cfg.ClockError = true, e })

@@ -114,7 +114,7 @@ func (c *delivery) hold(m *multicast.Message) {
 	x.held = append(x.held, own{*m, prevs})
 }
 
-// multicast is a-multicast(m), lines 31-32.
+// multicast implements a-multicast(m) (lines 31-32).
 func (c *delivery) multicast(x *class, m own) {
 	x.opened(&m.Message)
 	for i, id := range m.Dest {

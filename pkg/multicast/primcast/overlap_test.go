@@ -11,10 +11,11 @@ import (
 
 func overlapping(cfg *Config) { cfg.Overlap = true }
 
-// early is what a step sends before its records are durable.
+// early returns the part of a step's output that leaves before the records of the step are durable.
 func early(out *multicast.Output) *multicast.Output { return &multicast.Output{Frames: out.Early} }
 
-// overlapped is primary 1 with entry 1 in its log, and the mark of its epoch. Its clock is not the lowest.
+// overlapped returns primary 1 with entry 1 in its log, and the mark of its epoch. Its clock is not the
+// lowest.
 func overlapped(t *testing.T) *proc {
 	c := newProc(t, 1, overlapping)
 	c.hear(4, entryOf(epochH, 1, 50, msg(9, both...)))
@@ -43,7 +44,7 @@ func forgetful(t *testing.T, change ...func(*Config)) (*proc, multicast.Timestam
 	return again, entry.ts
 }
 
-// TestProposalsLeaveEarly: content and proposals do, the acknowledgement waits for the records (O2, O3).
+// Content and proposals leave early. The acknowledgement waits for the records (O2, O3).
 func TestProposalsLeaveEarly(t *testing.T) {
 	c := overlapped(t)
 	m := msg(1, 1)
@@ -170,7 +171,8 @@ func TestForgottenProposalSurvives(t *testing.T) {
 	require.Greater(t, c.proc(1).Stats().Current.Number, uint64(1))
 }
 
-// TestOverlapMarkStays: a checkpoint has it, the state for other members does not, and Adopt keeps it.
+// A checkpoint contains the mark of overlapped commits. The state for other members does not contain it, and
+// Adopt keeps it.
 func TestOverlapMarkStays(t *testing.T) {
 	c := overlapped(t)
 	state := c.State()

@@ -53,13 +53,14 @@ func (c *delivery) newMessage(id multicast.MessageID) *message {
 	return m
 }
 
-// proposable is lines 24-25.
+// proposable reports whether the primary of g may propose m (lines 24-25).
 func (m *message) proposable(g multicast.GroupID) bool {
 	return m.started && m.index == 0 && m.localTS(g) == 0
 }
 
-// propose is lines 35-39, with the lower bound that the sender may give (T 4.4.2) and the hybrid clock (T
-// 4.4.1). It proposes about one frame of messages in a step, which also bounds the records of the step.
+// propose makes the primary propose messages (lines 35-39), with the lower bound that the sender may give (T
+// 4.4.2) and the hybrid clock (T 4.4.1). It proposes about one frame of messages in a step, which also bounds
+// the records of the step.
 func (c *delivery) propose(out *multicast.Output) {
 	c.beginOverlap()
 	n := 0
@@ -89,7 +90,7 @@ func (c *system) realClock() multicast.Timestamp {
 	return multicast.Timestamp(c.wall/int64(time.Microsecond)) - 1
 }
 
-// append is lines 38-39 and 43-45: it appends m to T, durably, and sends the entry to all of m.dest.
+// append appends m to T, durably, and sends the entry to all of m.dest (lines 38-39 and 43-45).
 func (c *variables) append(m *message) {
 	c.t.append(m)
 	c.log.entry(m)
@@ -115,7 +116,7 @@ func (c *system) sendHave(m *message) {
 	}
 }
 
-// ownEntry is lines 40-45, for the next proposal of the primary or an entry that follows NEW-STATE.
+// ownEntry handles the next proposal of the primary, or an entry that follows NEW-STATE (lines 40-45).
 func (c *Core) ownEntry(q *peer, p *entryPacket) {
 	if c.incoming.takes(q, p.epoch) {
 		c.stage(p)

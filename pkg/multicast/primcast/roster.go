@@ -55,7 +55,7 @@ import (
 //	(4) Lines 28 and 29: the clocks that a quorum of R(E) has sent in epochs up to E bound the clock of each
 //	    later epoch from below, as in (3).
 //	(5) Lines 10 and 17: other groups, and members that missed an epoch, count by R(E) too (R3). They learn
-//	    the roster of E before any ACK in E: a process that acknowledges tells it first, on the same link.
+//	    the roster of E before any ACK in E: a process that acknowledges sends it first, on the same link.
 //
 // Nothing here asks how R and R' differ; one change at a time is for liveness. When a process joins or
 // leaves, each quorum of R meets each of R' anyway: of n and n+1 processes, quorums have ⌊n/2⌋+1 and

@@ -15,14 +15,14 @@ var (
 	secondBy = func(leader multicast.ProcessID) Epoch { return Epoch{Number: 2, Leader: leader} }
 )
 
-// newcomerState is NEW-STATE of 1 for an epoch with 7 new in the place of 3.
+// newcomerState returns the NEW-STATE of process 1 for an epoch in which process 7 takes the place of 3.
 func newcomerState(ts multicast.Timestamp) packet {
 	p := newStateOf(secondBy(1), 0, 0, ts)
 	p.roster = roster{since: secondBy(1), latest: secondBy(1), ids: changed, before: groupG.Members}
 	return p
 }
 
-// membersOf is the packet that g has these members since an epoch.
+// membersOf returns the packet with these members of g since an epoch.
 func membersOf(since Epoch, ids ...multicast.ProcessID) packet {
 	return packet{kind: kindRoster, group: 1, roster: roster{since: since, latest: since, ids: ids}}
 }
@@ -94,8 +94,8 @@ func TestR1AsksThoseBefore(t *testing.T) {
 	}
 }
 
-// TestR1TakesTheLatestRoster: the failed change has a roster of its own, and 1, which knows of it, receives a
-// later epoch without it.
+// TestR1TakesTheLatestRoster: process 1 knows the roster of a failed change, and receives a later epoch
+// without this roster.
 func TestR1TakesTheLatestRoster(t *testing.T) {
 	c := newProc(t, 1)
 	c.hear(2, newEpochOf(Epoch{Number: 2, Leader: 2}))
@@ -111,7 +111,7 @@ func TestR1TakesTheLatestRoster(t *testing.T) {
 	require.Equal(t, rosterOf(next), c.own.roster())
 }
 
-// TestR1GivesUp: a later epoch is active, so that this one is over.
+// A candidate gives up if a later epoch is active.
 func TestR1GivesUp(t *testing.T) {
 	c := newProc(t, 1)
 	c.step(multicast.Input{})
@@ -126,8 +126,8 @@ func TestR1GivesUp(t *testing.T) {
 	require.Equal(t, Epoch{Number: 10, Leader: 1}, c.promised)
 }
 
-// TestPromiseToANewMemberSurvivesRestarts, though the process knows the members of its epoch only from
-// others. So do epochs of a primary that was replaced since.
+// The promise to a new member survives restarts, although the process knows the members of its epoch only
+// from others. Epochs of a primary that was replaced since survive restarts, too.
 func TestPromiseToANewMemberSurvivesRestarts(t *testing.T) {
 	p := newProc(t, 2)
 	p.hear(1, membersOf(secondBy(1), changed...))
@@ -143,7 +143,7 @@ func TestPromiseToANewMemberSurvivesRestarts(t *testing.T) {
 	}
 }
 
-// TestReplacementsThatMakeNoSense: they are ignored.
+// Replacements that make no sense are ignored.
 func TestReplacementsThatMakeNoSense(t *testing.T) {
 	for _, r := range []multicast.Replacement{{Old: 3, New: 2}, {Old: 3, New: 5}, {}, {Old: 9, New: 7}, {New: 2}, {New: 5}, {Old: 9}, {Old: 5}, {Old: 5, New: 7}, {Old: 1, New: 7}} {
 		c := newProc(t, 1)
@@ -152,7 +152,7 @@ func TestReplacementsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// TestR2HoldsAfterACheckpoint: the members before are in it.
+// R2 holds after a restart from a checkpoint, which contains the members before the change.
 func TestR2HoldsAfterACheckpoint(t *testing.T) {
 	c := newProc(t, 2)
 	c.hear(1, newEpochOf(secondBy(1)))
@@ -187,7 +187,7 @@ func TestR1CandidateLearnsTheRosterFromAPromise(t *testing.T) {
 	require.Equal(t, []multicast.ProcessID{1, 2, 3, 4, 7}, c.Members(1))
 }
 
-// replaced is a cluster in which 7 has taken the place of 3, which is down, in the second epoch. One
+// replaced returns a cluster in which 7 has taken the place of 3, which is down, in the second epoch. One
 // message is older.
 func replaced(t *testing.T) *cluster {
 	c := newCluster(t)
@@ -205,8 +205,8 @@ func replaced(t *testing.T) *cluster {
 	return c
 }
 
-// TestReplacement: the new member delivers all, and with it and one other the group goes on; other groups
-// count its ACKs.
+// TestReplacement: the new member delivers all messages. The group continues with the new member and one
+// other, and other groups count the ACKs of the new member.
 func TestReplacement(t *testing.T) {
 	c := replaced(t)
 	c.has([]uint64{1}, 7)
@@ -218,7 +218,7 @@ func TestReplacement(t *testing.T) {
 	require.Equal(t, secondBy(1), c.proc(7).Stats().Current)
 }
 
-// TestReplacementSurvivesRestarts: all processes restart at once.
+// A replacement survives a restart of all processes at once.
 func TestReplacementSurvivesRestarts(t *testing.T) {
 	c := replaced(t)
 	for _, id := range []multicast.ProcessID{1, 2, 4, 5, 6, 7} {
@@ -310,7 +310,7 @@ func TestDeadPrimaryIsReplacedByANewProcess(t *testing.T) {
 	c.has([]uint64{1, 2}, 2, 3, 4, 5, 6, 7)
 }
 
-// TestRosterIsHeardOnce: other groups take the members of the latest epoch.
+// Other groups adopt the members of the latest epoch only.
 func TestRosterIsHeardOnce(t *testing.T) {
 	c := newProc(t, 4)
 	c.hear(1, membersOf(secondBy(1), changed...))
@@ -408,7 +408,8 @@ func TestAnotherGroupTells(t *testing.T) {
 	require.Len(t, out.Records, 1)
 }
 
-// TestNewProcessWaits: it receives the members before it is one of them.
+// A new process takes part after it has received members that include it. Older members without it do not
+// retire it.
 func TestNewProcessWaits(t *testing.T) {
 	p := newProc(t, 7, func(cfg *Config) { cfg.Replaces = 3 })
 	told := membersOf(secondBy(1), 1, 8, 3)
@@ -426,7 +427,7 @@ func TestNewProcessWaits(t *testing.T) {
 	require.True(t, p.hear(1, told).Retired)
 }
 
-// TestGroupGrowsAndShrinks: by one, each way, and the quorums are those of its size.
+// A group grows by one member and shrinks by one, and its quorums follow from its size.
 func TestGroupGrowsAndShrinks(t *testing.T) {
 	c := newCluster(t)
 	c.run(5 * tick)
@@ -456,7 +457,7 @@ func TestGroupGrowsAndShrinks(t *testing.T) {
 	c.has([]uint64{1, 2, 3}, 3, 7, 4)
 }
 
-// TestNoSuchChange: the last member does not leave, and a process joins only once it runs.
+// The last member of a group cannot leave it, and a process joins only after it has started.
 func TestNoSuchChange(t *testing.T) {
 	alone := newProc(t, 1, func(cfg *Config) { cfg.Groups = []multicast.Group{{ID: 1, Members: []multicast.ProcessID{1}}} })
 	alone.hear(7)

@@ -19,8 +19,7 @@ type sequence struct {
 	bytes     int // approximate size of these entries in bytes
 }
 
-// slot is a place of an entry that existed when the slots were last compacted. The message is nil if it was
-// forgotten since.
+// slot is the place of an entry. The message is nil if it was forgotten since the slots were last compacted.
 type slot struct {
 	index   uint64
 	message *message
@@ -28,7 +27,7 @@ type slot struct {
 
 func (t *sequence) last() uint64 { return t.length }
 
-// lastTimestamp is the timestamp of the last entry that was appended and not cut.
+// lastTimestamp returns the timestamp of the last entry that was appended and not cut.
 func (t *sequence) lastTimestamp() multicast.Timestamp { return t.lastTS }
 
 // entries returns the number of entries that are not forgotten; size returns their approximate size in a

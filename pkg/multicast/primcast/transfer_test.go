@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// deliveredOne is a process of g that has delivered a message, at 4, which no state machine covers.
+// deliveredOne returns a process of g that has delivered a message, at 4, which no state machine covers.
 func deliveredOne(t *testing.T, self multicast.ProcessID, change ...func(*Config)) (*proc, multicast.Position) {
 	c := newProc(t, self, change...)
 	other := 5 - self // of 2 and 3
@@ -41,8 +41,8 @@ func TestAdoptTakesTheStateOfAnother(t *testing.T) {
 	require.Zero(t, again.missing)
 }
 
-// TestAdoptKeepsWhatWasSaid: the own promise and the ceiling of the clock, which are ahead of the other's
-// (I1), stay.
+// TestAdoptKeepsWhatWasSaid: a process that adopts a state keeps its own promise and the ceiling of its
+// clock, if they are ahead of those in the state (I1).
 func TestAdoptKeepsWhatWasSaid(t *testing.T) {
 	ahead, _ := deliveredOne(t, 3)
 	c := newProc(t, 2)
@@ -56,7 +56,8 @@ func TestAdoptKeepsWhatWasSaid(t *testing.T) {
 	require.GreaterOrEqual(t, again.Stats().Clock, multicast.Timestamp(9000))
 }
 
-// TestAdoptRefuses a state without all entries that this process needs, or may have acknowledged to a quorum.
+// A process does not adopt a state that lacks an entry that the process needs, or may have acknowledged to a
+// quorum.
 func TestAdoptRefuses(t *testing.T) {
 	ahead, at := deliveredOne(t, 3)
 	short := newProc(t, 2)
@@ -87,7 +88,7 @@ func TestAdoptRefuses(t *testing.T) {
 	}
 }
 
-// promisedAndInstalled is process 3 in the epoch of 2.
+// promisedAndInstalled returns process 3 in the epoch of 2.
 func promisedAndInstalled(t *testing.T) *proc {
 	c, _ := promised(t)
 	c.hear(2, newStateOf(second, 1, 1, 30))
@@ -194,7 +195,7 @@ func TestTellsBehindOnlyWhoIs(t *testing.T) {
 	require.Equal(t, at, c.said(c.hear(3, fetch), 3, kindBehind).position)
 }
 
-// TestLeaveBehind: beyond Retain a quorum's coverage is enough, but never without the own coverage.
+// Beyond Retain, a process forgets messages that a quorum and the process itself have covered.
 func TestLeaveBehind(t *testing.T) {
 	for name, x := range map[string]struct {
 		retain  int

@@ -23,22 +23,22 @@ func msg(seq uint64, dest ...multicast.GroupID) *multicast.Message {
 	return &multicast.Message{ID: multicast.MessageID{Sender: 5, Seq: seq}, Dest: dest, Payload: []byte("content")}
 }
 
-// startOf is ⟨START, m⟩.
+// startOf returns ⟨START, m⟩.
 func startOf(m *multicast.Message, prev uint64) packet {
 	return packet{kind: kindStart, message: *m, prev: prev}
 }
 
-// entryOf is ⟨E, m, ts⟩ at an index of T. All entries before it concern the receiver too.
+// entryOf returns ⟨E, m, ts⟩ at an index of T. All entries before it concern the receiver too.
 func entryOf(e Epoch, index uint64, ts multicast.Timestamp, m *multicast.Message) packet {
 	return packet{kind: kindEntry, epoch: e, prev: index - 1, index: index, ts: ts, message: multicast.Message{ID: m.ID}}
 }
 
-// ackOf is ⟨ACK, …⟩ for all of T up to a length, with the sender's clock.
+// ackOf returns ⟨ACK, …⟩ for all of T up to a length, with the sender's clock.
 func ackOf(e Epoch, length uint64, clock multicast.Timestamp) packet {
 	return packet{kind: kindAck, epoch: e, length: length, last: length, ts: clock}
 }
 
-// frontOf is an ACK of a primary with its front.
+// frontOf returns an ACK of a primary with its front.
 func frontOf(e Epoch, length uint64, clock multicast.Timestamp, front multicast.Position) packet {
 	p := ackOf(e, length, clock)
 	p.hasFront, p.frontTS, p.position = true, p.ts, front
@@ -47,7 +47,7 @@ func frontOf(e Epoch, length uint64, clock multicast.Timestamp, front multicast.
 
 func bumpOf(e Epoch, ts multicast.Timestamp) packet { return packet{kind: kindBump, epoch: e, ts: ts} }
 
-// rosterOf is the original roster of g, last known of an epoch.
+// rosterOf returns the original roster of g, last known of an epoch.
 func rosterOf(latest Epoch) roster { return roster{latest: latest, ids: groupG.Members} }
 
 func newEpochOf(e Epoch) packet {
@@ -56,12 +56,12 @@ func newEpochOf(e Epoch) packet {
 
 func acceptOf(e Epoch) packet { return packet{kind: kindAccept, epoch: e} }
 
-// promiseOf is ⟨PROMISE, E, p, clock, E_cur, T⟩ of a process of g.
+// promiseOf returns ⟨PROMISE, E, p, clock, E_cur, T⟩ of a process of g.
 func promiseOf(e, current Epoch, length uint64, clock multicast.Timestamp) packet {
 	return packet{kind: kindPromise, epoch: e, promise: &promise{current: current, length: length, clock: clock, roster: rosterOf(current)}}
 }
 
-// newStateOf is ⟨NEW-STATE, E, T', ts⟩ for g: T' is the receiver's T up to from, then the entries up to
+// newStateOf returns ⟨NEW-STATE, E, T', ts⟩ for g: T' is the receiver's T up to from, then the entries up to
 // length. It answers a PROMISE of a process in the first epoch.
 func newStateOf(e Epoch, from, length uint64, ts multicast.Timestamp) packet {
 	return packet{kind: kindNewState, epoch: e, current: epochG, index: from, length: length, ts: ts, roster: rosterOf(e)}
@@ -223,12 +223,12 @@ func (p *proc) step(in multicast.Input) *multicast.Output {
 	return out
 }
 
-// hear steps p with one frame; without packets it is the start of a link.
+// hear steps p with one frame. Without packets, the frame is the start of a link.
 func (p *proc) hear(from multicast.ProcessID, packets ...packet) *multicast.Output {
 	return p.step(multicast.Input{Frames: []multicast.Frame{{Peer: from, Data: encode(packets...)}}})
 }
 
-// progress is the progress of a state machine of p that has applied some deliveries.
+// progress returns the progress of a state machine of p that has applied some deliveries.
 func (p *proc) progress(applied []multicast.Delivery) multicast.Progress {
 	return progress(p.cfg.Classes, applied)
 }

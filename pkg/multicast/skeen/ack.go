@@ -6,22 +6,22 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// asks reports whether p waits for acknowledgements. The START of p must have come.
+// asks reports whether the delivery of p needs acknowledgements. The START of p must have arrived.
 func (p *pending) asks() bool {
 	return p.start.Order == multicast.AtomicGlobal && len(p.start.Dest) > 1
 }
 
-// acknowledge is line 16, once.
+// acknowledge sends the acknowledgement of p (line 16), unless that was done before.
 func (c *Core) acknowledge(p *pending) {
 	if !p.ackedOwn {
 		p.ackedOwn = true
-		c.send(p.start.Dest, said{id: p.id, ack: true})
+		c.send(p.start.Dest, packet{id: p.id, ack: true})
 	}
 }
 
 // acknowledgeInOrder keeps I4, along the messages that are not delivered, in their order.
 func (c *Core) acknowledgeInOrder() {
-	var open []*pending // they ask, and not all have acknowledged them
+	var open []*pending // messages that ask for acknowledgements and do not have all of them
 	for _, p := range c.local {
 		if !p.asks() {
 			continue
@@ -40,8 +40,8 @@ func (p *pending) goesWith(m *pending) bool {
 	return !slices.ContainsFunc(m.start.Dest, func(g multicast.GroupID) bool { return !p.start.To(g) })
 }
 
-// onAck is lines 17-18. ACK never overtakes START, as its sender has our LOCAL-TS, and never comes
-// after the delivery, which needs it.
+// onAck handles an ACK (lines 17-18). The ACK never arrives before the START, since its sender has the
+// LOCAL-TS of this process. It never arrives after the delivery, which needs it.
 func (c *Core) onAck(from multicast.ProcessID, id multicast.MessageID) {
 	p := c.pending[id]
 	if p == nil || p.start == nil || slices.Contains(p.acked, from) {

@@ -5,8 +5,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// said is one message of the protocol: START if start is set, else ACK or LOCAL-TS.
-type said struct {
+// packet is one message of the protocol: START if start is set, else ACK or LOCAL-TS.
+type packet struct {
 	id    multicast.MessageID
 	start *multicast.Message
 	ack   bool
@@ -19,7 +19,7 @@ const (
 	kindAck     = 3
 )
 
-func (s said) append(b []byte) []byte {
+func (s packet) append(b []byte) []byte {
 	kind := byte(kindLocalTS)
 	if s.start != nil {
 		kind = kindStart
@@ -47,11 +47,11 @@ func appendStart(b []byte, m *multicast.Message) []byte {
 }
 
 // decode returns the messages of a frame, one at a time, up to the first that is malformed.
-func decode(frame []byte, handle func(said)) error {
+func decode(frame []byte, handle func(packet)) error {
 	r := varint.NewReader(frame)
 	for r.Len() > 0 {
 		kind := r.Uint8()
-		s := said{id: multicast.MessageID{Sender: multicast.ProcessID(r.Uint32()), Seq: r.Uint64()}}
+		s := packet{id: multicast.MessageID{Sender: multicast.ProcessID(r.Uint32()), Seq: r.Uint64()}}
 		switch kind {
 		case kindStart:
 			s.start = readStart(s.id, r)
@@ -83,13 +83,13 @@ func readStart(id multicast.MessageID, r *varint.Reader) *multicast.Message {
 	return m
 }
 
-// outbox packs all that one step says to a peer into one frame.
+// outbox packs all packets of one step to a peer into one frame.
 type outbox struct {
 	frames map[multicast.ProcessID][]byte
 	peers  []multicast.ProcessID // in the order of first use
 }
 
-func (o *outbox) add(to multicast.ProcessID, s said) {
+func (o *outbox) add(to multicast.ProcessID, s packet) {
 	if o.frames == nil {
 		o.frames = map[multicast.ProcessID][]byte{}
 	}

@@ -22,8 +22,8 @@ func (n *net) ask(p multicast.ProcessID, dest ...multicast.GroupID) {
 	}}})
 }
 
-// slowStart plays the example of the package's doc up to where G has heard all that H can
-// say: c2 is 2.1 to H and K, and START to K is slow; c1 is 1.1 to G and H.
+// slowStart plays the example of the package's doc, until G has received all messages that H can send: c2 is
+// message 2.1 to H and K, and its START to K is slow; c1 is message 1.1 to G and H.
 func slowStart(t *testing.T, when Acknowledge) *net {
 	n := newNetWith(t, when)
 	n.cores[h].clock = 8
@@ -51,8 +51,8 @@ func (n *net) finish() {
 	}
 }
 
-// TestDecidedIsNotEnough: with the acknowledgements of Algorithm 4 as it is printed c1 is before
-// c3 in real time, c3 before c2 at K, and c2 before c1 at H.
+// With the acknowledgements of Algorithm 4 as it is printed, the order has a cycle: c1 is before c3 in real
+// time, c3 before c2 at K, and c2 before c1 at H.
 func TestDecidedIsNotEnough(t *testing.T) {
 	n := slowStart(t, Decided)
 	n.carry(h, h) // H's own ACK of c1
@@ -84,8 +84,7 @@ func TestInOrderWaitsForWhatIsBefore(t *testing.T) {
 	require.Equal(t, [][2]uint64{{2, 9}, {1, 10}}, n.order(h))
 }
 
-// TestInOrderDoesNotWaitForWhatGoesAlong: both of two messages to the same destinations are acknowledged at
-// once.
+// Two messages to the same destinations are both acknowledged at once.
 func TestInOrderDoesNotWaitForWhatGoesAlong(t *testing.T) {
 	n := newNetWith(t, InOrder)
 	n.ask(1, 1, 2)
@@ -121,7 +120,8 @@ func TestFigure53Bottom(t *testing.T) {
 	}
 }
 
-// TestOnlySeveralGroupsThatAskAreAcknowledged: the others take the steps that they take without.
+// Only messages to several groups that request atomic global order are acknowledged. Other messages take as
+// many steps as without acknowledgements.
 func TestOnlySeveralGroupsThatAskAreAcknowledged(t *testing.T) {
 	n := newNetWith(t, InOrder)
 	n.ask(1, 1)
@@ -142,15 +142,15 @@ func TestNobodyAsksWhereNobodyAcknowledges(t *testing.T) {
 	n := newNetWith(t, Never)
 	require.Panics(t, func() { n.ask(1, 1, 2) })
 	m := &multicast.Message{ID: multicast.MessageID{Sender: 2, Seq: 1}, Dest: []multicast.GroupID{1, 2}, Order: multicast.AtomicGlobal}
-	n.step(1, multicast.Input{Frames: []multicast.Frame{{Peer: 2, Data: said{id: m.ID, start: m}.append(nil)}}})
+	n.step(1, multicast.Input{Frames: []multicast.Frame{{Peer: 2, Data: packet{id: m.ID, start: m}.append(nil)}}})
 	require.EqualValues(t, 1, n.cores[1].Stats().Malformed)
 	require.Zero(t, n.cores[1].Pending())
 }
 
-// TestStrayAcksAreDropped: of unknown messages, of delivered ones, and twice.
+// Acknowledgements of unknown or delivered messages, and repeated acknowledgements, are dropped.
 func TestStrayAcksAreDropped(t *testing.T) {
 	n := newNetWith(t, InOrder)
-	ack := said{id: multicast.MessageID{Sender: 2, Seq: 1}, ack: true}.append(nil)
+	ack := packet{id: multicast.MessageID{Sender: 2, Seq: 1}, ack: true}.append(nil)
 	n.step(1, multicast.Input{Frames: []multicast.Frame{{Peer: 3, Data: ack}}})
 	require.EqualValues(t, 1, n.cores[1].Stats().Repeated)
 	require.Zero(t, n.cores[1].Pending())

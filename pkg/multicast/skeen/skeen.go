@@ -44,8 +44,8 @@ type pending struct {
 	bound multicast.Timestamp // local[m], then final[m]
 	final bool
 
-	acked    []multicast.ProcessID // have acknowledged it
-	ackedOwn bool                  // we have said ACK
+	acked    []multicast.ProcessID // the processes that have acknowledged it
+	ackedOwn bool                  // this process has sent its ACK
 }
 
 func (p *pending) position() multicast.Position {
@@ -106,13 +106,13 @@ func (c *Core) Replay([]byte) error {
 // Stats returns the counts so far.
 func (c *Core) Stats() Stats { return c.stats }
 
-// Pending is the number of messages known and not delivered.
+// Pending returns the number of messages known and not delivered.
 func (c *Core) Pending() int { return len(c.pending) }
 
 // Step implements multicast.Core.
 func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	for _, f := range in.Frames {
-		if len(f.Data) > 0 && decode(f.Data, func(s said) { c.handle(f.Peer, s) }) != nil {
+		if len(f.Data) > 0 && decode(f.Data, func(s packet) { c.handle(f.Peer, s) }) != nil {
 			c.stats.Malformed++
 		}
 	}
@@ -124,11 +124,11 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	out.Frames = c.frames.flush(out.Frames)
 }
 
-// multicast is lines 6-7.
+// multicast sends the START of m to all destinations (lines 6-7).
 func (c *Core) multicast(m *multicast.Message) {
 	ok := m.Validate() == nil && m.ID.Sender == c.self && c.exist(m.Dest) && c.offers(m.Order)
 	invariant.Check(ok, "process %d proposes message %v to %v with order %d", c.self, m.ID, m.Dest, m.Order)
-	c.send(m.Dest, said{id: m.ID, start: m})
+	c.send(m.Dest, packet{id: m.ID, start: m})
 }
 
 // exist reports whether all groups of dest are known.
@@ -138,7 +138,7 @@ func (c *Core) exist(dest []multicast.GroupID) bool {
 
 func (c *Core) offers(o multicast.Order) bool { return o == multicast.Acyclic || c.when != Never }
 
-func (c *Core) handle(from multicast.ProcessID, s said) {
+func (c *Core) handle(from multicast.ProcessID, s packet) {
 	switch {
 	case s.start != nil:
 		c.onStart(from, s.start)
@@ -149,7 +149,7 @@ func (c *Core) handle(from multicast.ProcessID, s said) {
 	}
 }
 
-// onStart is lines 8-11.
+// onStart handles a START: it gives the message a local timestamp (lines 8-11).
 func (c *Core) onStart(from multicast.ProcessID, m *multicast.Message) {
 	if from != m.ID.Sender || !m.To(c.group) || !c.exist(m.Dest) || !c.offers(m.Order) {
 		c.stats.Malformed++
@@ -164,13 +164,14 @@ func (c *Core) onStart(from multicast.ProcessID, m *multicast.Message) {
 	p := c.known(m.ID)
 	p.start, p.bound = m, c.clock // line 10
 	c.local = append(c.local, p)
-	c.send(m.Dest, said{id: m.ID, ts: c.clock}) // line 11
+	c.send(m.Dest, packet{id: m.ID, ts: c.clock}) // line 11
 	c.decide(p)
 }
 
-// onLocalTS is line 12. A LOCAL-TS can arrive before the START of its message. It cannot arrive for the first
-// time after the delivery of the message, because the delivery needs the LOCAL-TS of every destination.
-func (c *Core) onLocalTS(from multicast.ProcessID, s said) {
+// onLocalTS handles a LOCAL-TS (line 12), which can arrive before the START of its message. It cannot arrive
+// for the first time after the delivery of the message, because the delivery needs the LOCAL-TS of every
+// destination.
+func (c *Core) onLocalTS(from multicast.ProcessID, s packet) {
 	if c.pending[s.id] == nil && s.id.Seq <= c.high[s.id.Sender] {
 		c.stats.Repeated++
 		return
@@ -189,7 +190,7 @@ func (c *Core) known(id multicast.MessageID) *pending {
 	return p
 }
 
-// decide is lines 12-14.
+// decide computes the final timestamp of p once all local timestamps are known (lines 12-14).
 func (c *Core) decide(p *pending) {
 	if p.start == nil {
 		return
@@ -209,9 +210,9 @@ func (c *Core) decide(p *pending) {
 	}
 }
 
-// tryDeliver is lines 20-26. It delivers a message if three conditions hold: its timestamp is final; it
-// precedes every other message of local, by bound and then by id; and all its destinations have acknowledged
-// it, if it asks for that.
+// tryDeliver delivers the messages for which three conditions hold (lines 20-26): the timestamp is final; the
+// message precedes every other message of local, by bound and then by id; and all destinations have
+// acknowledged the message, if it requests that.
 func (c *Core) tryDeliver(out *multicast.Output) {
 	slices.SortFunc(c.local, func(a, b *pending) int { return a.position().Compare(b.position()) })
 	if c.when == InOrder {
@@ -229,7 +230,7 @@ func (c *Core) tryDeliver(out *multicast.Output) {
 	c.local = slices.Delete(c.local, 0, n)
 }
 
-// safe is the highest timestamp with which no further message can be delivered.
+// safe returns the highest timestamp with which no further message can be delivered.
 func (c *Core) safe() multicast.Timestamp {
 	if len(c.local) > 0 {
 		return c.local[0].bound - 1
@@ -237,8 +238,8 @@ func (c *Core) safe() multicast.Timestamp {
 	return c.clock
 }
 
-// send puts something into the frames to all processes of the groups in dest.
-func (c *Core) send(dest []multicast.GroupID, s said) {
+// send adds a message to the frames to all processes of the groups in dest.
+func (c *Core) send(dest []multicast.GroupID, s packet) {
 	for _, g := range dest {
 		c.frames.add(c.process[g], s)
 	}

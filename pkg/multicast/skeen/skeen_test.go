@@ -13,7 +13,7 @@ var groups = []multicast.Group{
 	{ID: 1, Members: []multicast.ProcessID{1}}, {ID: 2, Members: []multicast.ProcessID{2}}, {ID: 3, Members: []multicast.ProcessID{3}},
 }
 
-// net steps processes one at a time; what they send waits until the test takes it.
+// net steps processes one at a time. Their frames wait until the test delivers them.
 type net struct {
 	t         *testing.T
 	cores     map[multicast.ProcessID]*Core
@@ -79,7 +79,7 @@ func (n *net) carryAll() {
 	}
 }
 
-// order gives what p delivered, as (sender, final).
+// order returns the deliveries of p, as (sender, final).
 func (n *net) order(p multicast.ProcessID) [][2]uint64 {
 	var all [][2]uint64
 	for _, d := range n.delivered[p] {
@@ -89,8 +89,8 @@ func (n *net) order(p multicast.ProcessID) [][2]uint64 {
 	return all
 }
 
-// TestFigure53 is the top of thesis figure 5.3: m of process 2 to x and y, m' of process 3 to x and z. It
-// also is why Skeen's protocol does not keep atomic global order.
+// TestFigure53 runs the execution at the top of thesis figure 5.3: m of process 2 to x and y, m' of process 3
+// to x and z. It also shows why Skeen's protocol does not keep atomic global order.
 func TestFigure53(t *testing.T) {
 	n := newNet(t)
 	n.cores[2].clock = 4
@@ -172,7 +172,7 @@ func TestARepeatedMessageIsDeliveredOnce(t *testing.T) {
 func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 	start := func(sender multicast.ProcessID, dest ...multicast.GroupID) []byte {
 		m := &multicast.Message{ID: multicast.MessageID{Sender: sender, Seq: 1}, Dest: dest}
-		return said{id: m.ID, start: m}.append(nil)
+		return packet{id: m.ID, start: m}.append(nil)
 	}
 	for name, frame := range map[string][]byte{
 		"unknown kind":           {9, 1, 1, 1},
@@ -210,11 +210,11 @@ func TestConfigAndReplay(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	m := &multicast.Message{ID: multicast.MessageID{Sender: 2, Seq: 1}, Dest: []multicast.GroupID{1, 3}, Payload: []byte("x"), After: 7}
-	f.Add(said{id: m.ID, start: m}.append(said{id: m.ID, ts: 300}.append(said{id: m.ID, ack: true}.append(nil))))
+	f.Add(packet{id: m.ID, start: m}.append(packet{id: m.ID, ts: 300}.append(packet{id: m.ID, ack: true}.append(nil))))
 	f.Add([]byte{kindStart, 2, 1, 200, 1})
 	f.Fuzz(func(t *testing.T, frame []byte) {
-		var all []said
-		if decode(frame, func(s said) { all = append(all, s) }) != nil {
+		var all []packet
+		if decode(frame, func(s packet) { all = append(all, s) }) != nil {
 			return
 		}
 		var again []byte
@@ -222,7 +222,7 @@ func FuzzDecode(f *testing.F) {
 			again = s.append(again)
 		}
 		i := 0
-		require.NoError(t, decode(again, func(s said) {
+		require.NoError(t, decode(again, func(s packet) {
 			require.Equal(t, all[i], s)
 			i++
 		}))

@@ -73,7 +73,7 @@ func (c *Core) isLost(m *member) bool {
 }
 
 // store records the entries that the leader has written into the log of this process. In mode sync the note
-// that says so (note.stored) leaves after the records are on disk.
+// that reports this (note.stored) leaves after the records are on disk.
 func (c *durable) store() {
 	if !c.cfg.Sync && !c.lost || c.promised == 0 {
 		return

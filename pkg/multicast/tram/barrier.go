@@ -17,9 +17,9 @@ import (
 //	    message of an lca that is ordered before the barrier there is before it in all groups on the way,
 //	    and all its destinations deliver it before the barrier: the barrier drains the tree. A message that
 //	    is not ordered before it at the lca is ordered nowhere.
-//	B3  All members of a group that have applied the barrier say the same of how much of a client is ordered
-//	    (note.taken with note.sealed). The client gets back the rest (Output.Returned). None of that is ever
-//	    delivered by this order, so it may be multicast in the next one.
+//	B3  All members of a group that have applied the barrier report the same number of ordered messages of
+//	    a client (note.taken with note.sealed). The client gets back the rest (Output.Returned). This order
+//	    never delivers any of these messages, so they may be multicast in the next one.
 //
 // Hence any order of the next messages behind the barrier keeps prefix and acyclic order.
 

@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// TestNothingBehindABarrier is ordered, by its leader or by a new one (B1).
+// Nothing is ordered behind a barrier, by its leader or by a new one (B1).
 func TestNothingBehindABarrier(t *testing.T) {
 	c := newTestCore(t, 10)
 	step(c, Input{})
@@ -29,7 +29,7 @@ func TestNothingBehindABarrier(t *testing.T) {
 	require.Error(t, c.Validate(&b), "a barrier goes to all groups")
 }
 
-// TestBarrierGivesBack all that a group has not ordered (B3), and no more.
+// A barrier gives back exactly the messages that a group has not ordered (B3).
 func TestBarrierGivesBack(t *testing.T) {
 	c := newTestCore(t, 30)
 	step(c, Input{Proposed: []multicast.Message{message(30, 1, 2), message(30, 2, 2), message(30, 3, 2)}})

@@ -4,8 +4,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric"
 )
 
-// grant is Algorithm 2, checking permissions. Of the members that ask, the one with the highest timestamp
-// gets the right to write the log of this process. The right of the previous leader is revoked before.
+// grant implements Algorithm 2 (checking permissions). Of the members that ask, the one with the highest
+// timestamp gets the right to write the log of this process. The right of the previous leader is revoked
+// before.
 func (c *Core) grant() {
 	for _, m := range c.members {
 		p := c.peers[m.id]
@@ -26,7 +27,7 @@ func (c *Core) grant() {
 		c.out.Rights = append(c.out.Rights, fabric.Right{Region: logRegion, Peer: p.node, Rights: fabric.Writable})
 		c.promised, c.promisedTo, c.stored = ask, p.life, c.ledger.applied
 		c.vow()
-		c.oracle.heard(c.now)
+		c.oracle.postpone(c.now)
 		if c.ts < ask {
 			c.stepDown()
 		}
@@ -124,10 +125,11 @@ func (c *Core) mayLead() bool {
 	return remember >= c.group.Quorum() || all == len(c.members)
 }
 
-// catchUp is Algorithm 4. No earlier leader can write the logs that were read, and they are those of a
-// quorum, so they hold every entry that may be decided. For each slot, rule writes the entry with the highest
-// timestamp again. The log ends at the first slot without an entry, and at an entry that does not follow the
-// entries before it: neither that entry nor any later one can be decided (package documentation, G4).
+// catchUp implements Algorithm 4. No earlier leader can write the logs that were read, and they are those of
+// a quorum, so they hold every entry that may be decided. For each slot, rule writes the entry with the
+// highest timestamp again. The log ends at the first slot without an entry, and at an entry that does not
+// follow the entries before it: neither that entry nor any later one can be decided (package documentation,
+// G4).
 func (c *Core) catchUp() {
 	images := c.images()
 	c.lead()

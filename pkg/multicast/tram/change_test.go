@@ -33,7 +33,8 @@ func from(client multicast.ProcessID, index, seq uint64) entry {
 	return entry{from: client, index: index, message: message(client, seq, 4)}
 }
 
-// TestCatchUp: Algorithm 4, checking timestamps. The entry with the highest timestamp counts (G4).
+// TestCatchUp covers Algorithm 4, with the check of timestamps. The entry with the highest timestamp counts
+// (G4).
 func TestCatchUp(t *testing.T) {
 	c := standing(t, 2)
 	written(c.members[0].image, c, 1, timestamp(1, 0), from(30, 1, 5))
@@ -64,7 +65,7 @@ func TestCatchUpCuts(t *testing.T) {
 	require.Zero(t, c.ledger.last())
 }
 
-// TestCatchUpNeedsWhatIsApplied: a candidate does not lead if a member has applied what no log holds.
+// TestCatchUpNeedsWhatIsApplied: a candidate does not lead if a member has applied entries that no log holds.
 func TestCatchUpNeedsWhatIsApplied(t *testing.T) {
 	c := standing(t, 2)
 	written(c.members[0].image, c, 1, timestamp(2, 1), from(30, 1, 5))

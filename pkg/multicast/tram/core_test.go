@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// testGroups are a root 1 with the children 2 and 3, and 4 below 2.
+// testGroups returns a root 1 with the children 2 and 3, and 4 below 2.
 func testGroups() ([]multicast.Group, map[multicast.GroupID]multicast.GroupID) {
 	var groups []multicast.Group
 	for g := range multicast.GroupID(4) {
@@ -90,8 +90,8 @@ func message(sender multicast.ProcessID, seq uint64, dest ...multicast.GroupID) 
 	return multicast.Message{ID: multicast.MessageID{Sender: sender, Seq: seq}, Dest: dest, Payload: []byte("x")}
 }
 
-// TestClient: Algorithm 1. A message goes into the same slot at all replicas of the lca, and nowhere else; a
-// message that is proposed again does not.
+// TestClient covers Algorithm 1. A message goes into the same slot at all replicas of the lca, and to no
+// other process. A message that is proposed again gets no second slot.
 func TestClient(t *testing.T) {
 	c := newTestCore(t, 30)
 	out := step(c, Input{Proposed: []multicast.Message{message(30, 1, 2, 4), message(30, 1, 2, 4), message(30, 2, 4), message(99, 3, 4)}})
@@ -106,7 +106,7 @@ func TestClient(t *testing.T) {
 	require.Equal(t, 2, c.Pending())
 }
 
-// TestMessageMustFit into a slot.
+// A message must fit into a slot.
 func TestMessageMustFit(t *testing.T) {
 	c := newTestCore(t, 30)
 	m := message(30, 1, 3)
@@ -137,8 +137,8 @@ func TestHostileInputs(t *testing.T) {
 	require.Len(t, step(c, Input{}).Ops, 3, "one write to each member")
 }
 
-// TestHostileNotes: a note is believed about its sender only. Nobody gets a right for a member that is
-// another one, or none.
+// A process believes a note only about its sender. It grants no right to a member that is not the sender, or
+// that does not exist.
 func TestHostileNotes(t *testing.T) {
 	c := newTestCore(t, 21)
 	require.NotEmpty(t, step(c, Input{}).Rights)
@@ -155,7 +155,7 @@ func TestHostileNotes(t *testing.T) {
 	require.Empty(t, step(c, Input{}).Rights, "the timestamp is lower")
 }
 
-// TestHostileRound: a timestamp behind all others stops the change of leaders, and no process.
+// The highest possible timestamp prevents a change of leaders, and stops no process.
 func TestHostileRound(t *testing.T) {
 	c := newTestCore(t, 21)
 	m := message(30, 1, 2)

@@ -52,7 +52,7 @@
 //
 // # Differences from the paper
 //
-//   - Several slots are written at a time. Completions of a queue are in order, so they tell a prefix.
+//   - Several slots are written at a time. Completions of a queue are in order, so they confirm a prefix.
 //   - Followers deliver by a commit word, so that an idle group delivers. It is written when it has grown.
 //   - Buffers are rings. A slot of a log is used again when its member has applied the entry; a slot of an
 //     input when the group has ordered the message. Notes carry both credits.

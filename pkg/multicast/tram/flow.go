@@ -48,7 +48,7 @@ func (r *copyOf) forget() { r.posted, r.done = 0, 0 }
 
 // A process that restarts numbers the messages of its new life from firstOf on, in each input. Messages of
 // earlier lives that no group has ordered may still be in the inputs of some members; the index of an entry
-// tells the life.
+// contains the life.
 const (
 	lifeShift = 40
 	maxLife   = 1<<22 - 1

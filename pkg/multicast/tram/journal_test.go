@@ -83,7 +83,7 @@ func TestStoredIsOfTheLeader(t *testing.T) {
 	require.Equal(t, uint64(1), c.stored)
 }
 
-// TestDecidedIsStored: in mode sync a leader counts the entries that members say that they hold, not its
+// In mode sync, a leader counts the entries that members have reported as stored, and not its completed
 // writes.
 func TestDecidedIsStored(t *testing.T) {
 	c := rebornCore(t, 0, nil)
@@ -105,8 +105,8 @@ func TestDecidedIsStored(t *testing.T) {
 	require.Equal(t, uint64(1), c.decided)
 }
 
-// TestLostProcessGrants only timestamps of candidates that know of its loss, and has a vote again when it
-// holds the log of that term (L2, L3).
+// A process that has lost memory grants only timestamps of candidates that know of its loss. It has a vote
+// again when it holds the log of that term (L2, L3).
 func TestLostProcessGrants(t *testing.T) {
 	c := rebornCore(t, 3, func(cfg *Config) { cfg.Amnesiac = true })
 	step(c, Input{})
@@ -142,7 +142,8 @@ func TestVoidGrant(t *testing.T) {
 	require.False(t, c.mayLead(), "one member of two has forgotten what it has granted")
 }
 
-// TestCheckpoint stands for all records: a process with it alone is as one with all.
+// TestCheckpoint: a checkpoint replaces all records. A process that restarts from the checkpoint has the same
+// state as one that restarts from all records.
 func TestCheckpoint(t *testing.T) {
 	c := rebornCore(t, 0, func(cfg *Config) { cfg.CheckpointMin = 1 })
 	step(c, Input{})
@@ -165,7 +166,7 @@ func TestCheckpoint(t *testing.T) {
 	require.NotEmpty(t, step(next, Input{}).Behind, "the log does not hold any more what the state machine lacks")
 }
 
-// TestAdopt: a state does that is not behind, and the process keeps its entries behind it.
+// A process adopts a state that has all entries that it needs, and keeps its own entries behind that state.
 func TestAdopt(t *testing.T) {
 	c := rebornCore(t, 0, nil)
 	step(c, Input{})
@@ -246,7 +247,7 @@ func TestSeats(t *testing.T) {
 	require.Empty(t, out.Ops)
 }
 
-// TestPromiseIsRecorded before anybody hears of it.
+// TestPromiseIsRecorded: a promise is recorded before another process learns of it.
 func TestPromiseIsRecorded(t *testing.T) {
 	c := rebornCore(t, 0, nil)
 	log := step(c, Input{}).Records
@@ -256,7 +257,8 @@ func TestPromiseIsRecorded(t *testing.T) {
 	require.Equal(t, timestamp(2, 1), c.promised)
 }
 
-// TestAppliedIsRecorded: S4. Others have decided an entry that this process has not stored yet.
+// An entry that this process has applied is in its records (S4), even if the other processes have decided the
+// entry before this process has stored it.
 func TestAppliedIsRecorded(t *testing.T) {
 	c := rebornCore(t, 0, nil)
 	log := step(c, Input{}).Records
@@ -275,7 +277,7 @@ func TestAppliedIsRecorded(t *testing.T) {
 }
 
 // TestRestartFarBehind: the state machine and the last checkpoint are further behind than a ring is long. All
-// entries that the process had told of are in its memory again (S3).
+// entries that the process had reported are in its memory again (S3).
 func TestRestartFarBehind(t *testing.T) {
 	small := func(cfg *Config) { cfg.Self, cfg.Slots = 41, 4 }
 	c := rebornCore(t, 0, small)
@@ -299,7 +301,7 @@ func TestRestartFarBehind(t *testing.T) {
 	}
 }
 
-// TestSuccessive: the life follows from the log, and only the first one leads from the beginning.
+// The log determines the number of the life, and only the first life leads from the beginning.
 func TestSuccessive(t *testing.T) {
 	successive := func(cfg *Config) { cfg.Successive = true }
 	c := rebornCore(t, 0, successive)
@@ -329,7 +331,7 @@ func mustReplay(t *testing.T, life uint32, record []byte) error {
 	return c.Replay(record)
 }
 
-// TestRedeliver: what the state machine has is delivered again, as far as the log has it.
+// TestRedeliver: entries that the state machine already has are delivered again, as far as the log has them.
 func TestRedeliver(t *testing.T) {
 	c := rebornCore(t, 0, nil)
 	log := step(c, Input{}).Records
@@ -346,8 +348,8 @@ func TestRedeliver(t *testing.T) {
 	require.EqualValues(t, 3, c.delivered.Final)
 }
 
-// TestFormerNodeAsks: a node whose seat another one has taken over leads no more, also if this process has
-// heard of the loss from a third one only (L6).
+// TestFormerNodeAsks: a node whose seat another node has taken over does not lead any more, also if only a
+// third process has reported the replacement (L6).
 func TestFormerNodeAsks(t *testing.T) {
 	c := rebornCore(t, 0, nil)
 	step(c, Input{})

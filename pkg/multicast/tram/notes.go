@@ -159,7 +159,7 @@ const pokeEvery = 4
 // poke writes the note to a peer again while its group leaves entries of this process unordered.
 func (c *Core) poke(p *peer) {
 	at := c.tree.of[p.id]
-	waits := func(f *flow, said uint64) bool { return f != nil && len(f.entries) > 0 && said > 0 }
+	waits := func(f *flow, noted uint64) bool { return f != nil && len(f.entries) > 0 && noted > 0 }
 	if !waits(c.clients[at.ID], p.written.wait) && !(at.parent == c.group && waits(c.child(at.ID), p.written.waitUp)) {
 		p.poke = 0
 		return

@@ -27,11 +27,11 @@ func (o *oracle) rest() { o.since = -1 }
 // progressed records that the group works.
 func (o *oracle) progressed(now time.Duration) {
 	o.backoff = 0
-	o.heard(now)
+	o.postpone(now)
 }
 
-// heard records that another member has begun to lead.
-func (o *oracle) heard(now time.Duration) {
+// postpone restarts the wait of this member, because another member leads or has begun to lead.
+func (o *oracle) postpone(now time.Duration) {
 	if o.since >= 0 {
 		o.since = now
 	}

@@ -96,10 +96,10 @@ func appendMessage(b []byte, m *multicast.Message) []byte {
 	return append(b, m.Payload...)
 }
 
-// messageOverhead is the number of bytes that appendMessage adds to a payload.
+// messageOverhead returns the number of bytes that appendMessage adds to a payload.
 func messageOverhead(dest int) int { return 4 + 8 + 2 + 2*dest }
 
-// entryOverhead is the number of bytes that an entry adds to its message.
+// entryOverhead returns the number of bytes that an entry adds to its message.
 func entryOverhead(children int) int { return 4 + 8 + 2 + 10*children }
 
 // reader decodes integers and bytes; the first error sticks.

@@ -27,7 +27,7 @@ func TestEntryIsRead(t *testing.T) {
 	require.False(t, ok, "it is the entry of another slot")
 }
 
-// TestSameValueSameBytes: G6.
+// Two slots with the same entry have the same bytes except for the timestamps (G6).
 func TestSameValueSameBytes(t *testing.T) {
 	a, b := anEntry(), anEntry()
 	a.encode(5)
@@ -36,7 +36,7 @@ func TestSameValueSameBytes(t *testing.T) {
 	require.Equal(t, stamped(a.slot, 1)[:4], stamped(b.slot, 2)[:4])
 }
 
-// TestPartsAreNotValid: of a new slot over an old one, no part is taken for an entry.
+// A part of a new slot over an old slot is never taken for an entry.
 func TestPartsAreNotValid(t *testing.T) {
 	old, young := anEntry(), anEntry()
 	old.message.Payload, young.index = []byte("another"), 10
@@ -58,7 +58,7 @@ func TestPartsAreNotValid(t *testing.T) {
 	}
 }
 
-// TestHostileSlots: what does not decode is refused, whatever it is.
+// TestHostileSlots: decoding a damaged slot returns a valid message or false, and never panics.
 func TestHostileSlots(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	e := anEntry()

@@ -30,8 +30,8 @@ func (c SystemClock) Now() multicast.Instant {
 	return multicast.Instant{Mono: now.Sub(c.start), Wall: now.UnixNano() + stepped.Load()}
 }
 
-// Time is the time of day for the status. It has no steps: the test waits for a healthy cluster, and clocks
-// that differ are a warning there.
+// Time returns the time of day for the status. It has no steps: the test waits for a healthy cluster, and
+// clocks that differ are a warning there.
 func (SystemClock) Time() time.Time { return time.Now() }
 
 var stepped atomic.Int64

@@ -155,7 +155,7 @@ func (n *node) Read(_ context.Context, _ fs.FileHandle, into []byte, offset int6
 	return fuse.ReadResultData(into[:copy(into, data[offset:])]), 0
 }
 
-// change notes that a file is changed from an offset on, and sets its length.
+// change records that a file is changed from an offset on, and sets its length.
 func (o *object) change(from, size int) {
 	if !o.dirty || from < o.from {
 		o.from = from

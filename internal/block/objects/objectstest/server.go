@@ -71,13 +71,13 @@ func Start(t testing.TB, dir string) *Server {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := &Server{Dir: dir, address: listener.Addr().String()}
-	require.NoError(t, listener.Close()) // another process may take the port now: then the server says so and the test fails
+	require.NoError(t, listener.Close()) // another process may take the port now: then the server reports an error and the test fails
 	s.run(t, path)
 	t.Cleanup(s.Kill)
 	return s
 }
 
-// Endpoint is the URL of the server.
+// Endpoint returns the URL of the server.
 func (s *Server) Endpoint() string { return "http://" + s.address }
 
 // Kill ends the server as a crash would.

@@ -1,12 +1,12 @@
 // Package remote has the parts that providers of package fabric share: the initiator's end of queues, and
 // regions whose target executes operations in software.
 //
-// Peer is the initiator's end. A provider takes posted operations from it, carries them, and reports the
-// answers, which come in the order of the operations. Regions are the memory of a target, with the rights of
-// peers. Execution applies the operations of one connection to Regions.
+// Peer is the initiator's end. A provider takes posted operations from a Peer, sends them, and passes the
+// answers to the Peer. The answers have the order of the operations. Regions are the memory of a target, with
+// the rights of peers. Execution applies the operations of one connection to Regions.
 //
-// The package has no goroutines and no connections. A Peer and an Execution belong to one caller at a time;
-// Regions may be used by several.
+// The package has no goroutines and no connections. A Peer and an Execution must not be used concurrently;
+// Regions may be.
 //
 // # Format
 //

@@ -15,7 +15,8 @@ const (
 
 const notifyFlag = 1
 
-// Decode reads the header of an operation. The data of a write is not in it, so its length is separate.
+// Decode reads the header of an operation. It returns the length of the data separately, because the header
+// does not contain the data of a write.
 func Decode(h *[HeaderSize]byte) (op fabric.Op, length int, err error) {
 	at, size := binary.LittleEndian.Uint64(h[6:]), binary.LittleEndian.Uint64(h[14:])
 	if at > fabric.MaxRegion || size > fabric.MaxRegion || fabric.Kind(h[0]) > fabric.Reset || h[1]&^notifyFlag != 0 {
@@ -40,11 +41,11 @@ func Encode(b []byte, op *fabric.Op) []byte {
 	return binary.LittleEndian.AppendUint32(b, op.Note)
 }
 
-// Answer is the fixed part of the end of an operation, as the target sends it.
+// Answer is the fixed part of the target's answer to an operation.
 type Answer struct {
 	Status      fabric.Status
 	Incarnation uint64
-	Length      int // of the data that follows
+	Length      int // the length of the following data in bytes
 }
 
 // Encode returns the bytes of a.

@@ -6,8 +6,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric"
 )
 
-// Peer is the initiator's end of the queues to a peer that have one connection at a time. All answers of the
-// connection come in the order of Post.
+// Peer is the initiator's end of queues to one peer that share a connection. All answers of the connection
+// come in the order of Post.
 type Peer struct {
 	id       fabric.NodeID
 	complete func(fabric.Completion)
@@ -19,12 +19,12 @@ type Peer struct {
 // queue is the initiator's end of a queue.
 type queue struct {
 	broken    bool
-	lost      bool // the connection failed, and no operation has been told
+	lost      bool // the connection failed, and no operation has reported this yet
 	resetting bool
 	waiting   int // operations without a completion
 }
 
-// Pending is an operation without a completion. A local one is not sent: its status is known.
+// Pending is an operation without a completion. A local operation has a known status and is not sent.
 type Pending struct {
 	fabric.Op
 	queue  *queue
@@ -32,12 +32,12 @@ type Pending struct {
 	status fabric.Status
 }
 
-// NewPeer makes the end of queues without operations. complete takes the completions; Peer's methods call it.
+// NewPeer returns a Peer without operations. The methods of Peer call complete for each completion.
 func NewPeer(id fabric.NodeID, complete func(fabric.Completion)) *Peer {
 	return &Peer{id: id, complete: complete, queues: map[fabric.RegionID]*queue{}}
 }
 
-// Post begins an operation. It reports whether Take has something new.
+// Post begins an operation. It reports whether Take has a new operation to return.
 func (o *Peer) Post(op *fabric.Op) bool {
 	q := o.queues[op.Region]
 	if q == nil {
@@ -63,7 +63,7 @@ func (o *Peer) Post(op *fabric.Op) bool {
 	return true
 }
 
-// end reports an operation.
+// end completes an operation, and updates the state of its queue.
 func (o *Peer) end(p *Pending, status fabric.Status, data []byte, incarnation uint64) {
 	q := p.queue
 	q.waiting--
@@ -79,7 +79,7 @@ func (o *Peer) end(p *Pending, status fabric.Status, data []byte, incarnation ui
 	o.complete(c)
 }
 
-// Take returns the operations that are to be sent. They count as sent from now on: Lose loses them.
+// Take returns the operations that the caller must send. They count as sent from now on.
 func (o *Peer) Take() (batch []*Pending) {
 	for _, p := range o.unsent {
 		if !p.local {
@@ -92,7 +92,7 @@ func (o *Peer) Take() (batch []*Pending) {
 	return batch
 }
 
-// endLocal reports the local operations that are next.
+// endLocal completes the local operations before the next operation that waits for an answer.
 func (o *Peer) endLocal() {
 	for len(o.sent) > 0 && o.sent[0].local {
 		p := o.sent[0]
@@ -101,10 +101,11 @@ func (o *Peer) endLocal() {
 	}
 }
 
-// Idle reports whether no operation that was taken waits for an answer.
+// Idle reports whether all sent operations have their answers.
 func (o *Peer) Idle() bool { return len(o.sent) == 0 }
 
-// Expects checks the fixed part of the next answer. Its length must be the one that was asked for.
+// Expects validates the fixed part of the next answer: the status is possible, and the length is the one that
+// the operation has requested.
 func (o *Peer) Expects(a Answer) error {
 	if len(o.sent) == 0 || a.Status == fabric.Lost || a.Status > fabric.Flushed {
 		return fmt.Errorf("node %d answers with %v, %d operations wait: it is broken or of another version", o.id, a.Status, len(o.sent))
@@ -119,7 +120,7 @@ func (o *Peer) Expects(a Answer) error {
 	return nil
 }
 
-// Answered reports the end of the oldest operation that was taken. Expects has checked the answer.
+// Answered completes the oldest sent operation. Expects has validated the answer.
 func (o *Peer) Answered(a Answer, data []byte) {
 	p := o.sent[0]
 	o.sent = o.sent[1:]
@@ -127,7 +128,7 @@ func (o *Peer) Answered(a Answer, data []byte) {
 	o.endLocal()
 }
 
-// Lose ends all operations after the end of the connection, and breaks all queues.
+// Lose completes all operations as lost after the end of the connection, and breaks all queues.
 func (o *Peer) Lose() {
 	for _, q := range o.queues {
 		q.lost = !q.broken && !q.resetting && q.waiting == 0

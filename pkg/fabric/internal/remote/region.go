@@ -13,14 +13,14 @@ type Regions struct {
 	all map[fabric.RegionID]*Region
 }
 
-// Region is memory that others reach. It implements fabric.Memory.
+// Region is memory that peers can read and write by operations. It implements fabric.Memory.
 type Region struct {
 	mu     sync.Mutex
 	bytes  []byte
 	rights map[fabric.NodeID]fabric.Rights
 }
 
-// CheckRegion says why a region cannot have a size, or nil.
+// CheckRegion returns an error if size is not permitted for a region.
 func CheckRegion(id fabric.RegionID, size int) error {
 	if size <= 0 || size%8 != 0 || size > fabric.MaxRegion {
 		return fmt.Errorf("fabric: region %d of %d bytes: give a multiple of 8, at most %d", id, size, fabric.MaxRegion)
@@ -28,7 +28,7 @@ func CheckRegion(id fabric.RegionID, size int) error {
 	return nil
 }
 
-// Register makes a region.
+// Register creates a region.
 func (s *Regions) Register(id fabric.RegionID, size int) (*Region, error) {
 	if err := CheckRegion(id, size); err != nil {
 		return nil, err
@@ -46,12 +46,12 @@ func (s *Regions) Register(id fabric.RegionID, size int) (*Region, error) {
 	return r, nil
 }
 
-// Grant adds rights of a peer.
+// Grant gives rights to a peer.
 func (s *Regions) Grant(id fabric.RegionID, peer fabric.NodeID, rights fabric.Rights) error {
 	return s.change(id, peer, func(has fabric.Rights) fabric.Rights { return has | rights })
 }
 
-// Revoke takes rights of a peer away. When it returns, no write that needs them is under way.
+// Revoke removes rights of a peer. After it has returned, no write that needs these rights is being executed.
 func (s *Regions) Revoke(id fabric.RegionID, peer fabric.NodeID, rights fabric.Rights) error {
 	return s.change(id, peer, func(has fabric.Rights) fabric.Rights { return has &^ rights })
 }
@@ -91,7 +91,7 @@ func (r *Region) Store(at int, data []byte) {
 	copy(r.bytes[at:at+len(data)], data)
 }
 
-// write copies data of a peer, if the peer may.
+// write copies data of a peer into the region. It returns false if the peer has no right.
 func (r *Region) write(peer fabric.NodeID, at int, data []byte) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +102,7 @@ func (r *Region) write(peer fabric.NodeID, at int, data []byte) bool {
 	return true
 }
 
-// read copies the content for a peer, if the peer may.
+// read returns a copy of bytes of the region for a peer. It returns false if the peer has no right.
 func (r *Region) read(peer fabric.NodeID, at, length int) ([]byte, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
