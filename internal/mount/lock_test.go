@@ -270,8 +270,8 @@ func TestUnlockIsNotGivenUp(t *testing.T) {
 	})
 }
 
-// An owner does not wait for the release of its own locks after a close, as by a child of a process that holds
-// the lock.
+// An owner does not wait for the release of its own locks after a close, as by a child of a process with the
+// lock.
 func TestOwnLocksAreNotAwaited(t *testing.T) {
 	l, own, other := newLocks(), lockOwner{file: 1, owner: 1}, lockOwner{file: 1, owner: 2}
 	for _, o := range []lockOwner{own, other} {

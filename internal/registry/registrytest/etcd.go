@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -97,16 +96,15 @@ func StartWith(t testing.TB, options Options) []*Etcd {
 	return members
 }
 
-// lastPort counts the ports that were tried, from a random one on.
-var lastPort atomic.Uint32
-
-func init() { lastPort.Store(rand.Uint32N(22000)) }
+// tried counts the ports that were tried.
+var tried atomic.Uint32
 
 // FreeAddress returns an address on loopback that is not in use now, for a server that is started later. Its
 // port is below those that Linux gives to connections: no connection takes the port while the server is down.
 func FreeAddress(t testing.TB) string {
+	first := 100 * uint32(os.Getpid()) // other processes begin elsewhere
 	for range 1000 {
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+lastPort.Add(1)%22000))
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+(first+tried.Add(1))%22000))
 		if err == nil {
 			require.NoError(t, listener.Close())
 			return listener.Addr().String()
