@@ -19,6 +19,9 @@ type directory string
 
 // OpenDirectory opens the repository in a directory, which is made if create is set.
 func OpenDirectory(dir string, create bool) (*Repository, error) {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("repository %s: not a directory: give a directory, or s3://BUCKET/PREFIX", dir)
+	}
 	if create {
 		if err := os.MkdirAll(filepath.Join(dir, "backups"), 0o700); err != nil {
 			return nil, fmt.Errorf("repository: %w", err)

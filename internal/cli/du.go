@@ -29,8 +29,8 @@ func newDu() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "du PATH...",
 		Short: "Sum up the files and bytes of directories",
-		Long: `du counts the files, directories and bytes of each PATH with all below it. SIZE is the sum of the file sizes. USED leaves out holes, and counts
-one copy. It asks for several files at a time, so it is faster than du(1) if servers are far away. It counts inodes with several names
+		Long: `du counts the files, directories and bytes of each PATH with all below it. USED is the space of one copy, without holes. SIZE is the sum of the
+file sizes. It asks for several files at a time, so it is faster than du(1) if servers are far away. It counts inodes with several names
 once, and leaves out other file systems below PATH.
 
 With --by-region it asks for the region of each file, which takes longer.`,
@@ -114,16 +114,19 @@ func regionOf(ctx context.Context, path string) (string, error) {
 	return string(region), explain(path, err)
 }
 
+// usageColumns is the first line of the tables of du and summary.
+const usageColumns = "USED\tSIZE\tFILES\tDIRECTORIES\tPATH"
+
 func printUsage(out io.Writer, found []*usage) error {
 	if len(found) == 0 {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SIZE\tUSED\tFILES\tDIRECTORIES\tPATH")
+	fmt.Fprintln(w, usageColumns)
 	for _, u := range found {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", size(u.Size), size(u.Used), u.Files, u.Directories, u.Path)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", size(u.Used), size(u.Size), u.Files, u.Directories, u.Path)
 		for _, region := range slices.Sorted(maps.Keys(u.Regions)) {
-			fmt.Fprintf(w, "\t%s\t\t\t  in %s\n", size(u.Regions[region]), region)
+			fmt.Fprintf(w, "%s\t\t\t\t  in %s\n", size(u.Regions[region]), region)
 		}
 	}
 	return w.Flush()
@@ -132,7 +135,7 @@ func printUsage(out io.Writer, found []*usage) error {
 func printSummary(out io.Writer, found []*usage, entries int) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, u := range found {
-		fmt.Fprintln(w, "USED\tSIZE\tFILES\tDIRECTORIES\tPATH")
+		fmt.Fprintln(w, usageColumns)
 		printTree(w, u, entries)
 	}
 	return w.Flush()

@@ -97,7 +97,8 @@ func TestDu(t *testing.T) {
 	require.Equal(t, []uint64{4, 3, 1111}, []uint64{u.Files, u.Directories, u.Size}, "an inode with two names counts once")
 	require.Equal(t, map[string]uint64{"global": u.Used}, u.Regions)
 	require.Empty(t, u.Children)
-	require.Regexp(t, `(?m)^1\.1 KiB +\S+ \S+ +4 +3 +`+dir+`$`, run(t, "du", dir))
+	require.Regexp(t, `(?m)^\S+ \S+ +1\.1 KiB +4 +3 +`+dir+`$`, run(t, "du", dir))
+	require.Regexp(t, `(?m)^\S+ \S+ +in global$`, run(t, "du", "--by-region", dir))
 
 	var s usage
 	require.NoError(t, json.Unmarshal([]byte(run(t, "summary", "-o", "json", dir)), &s))
@@ -107,6 +108,7 @@ func TestDu(t *testing.T) {
 	require.Empty(t, s.Children[0].Children[0].Children, "two levels")
 	text := run(t, "summary", "--depth", "1", "--entries", "1", dir)
 	require.Contains(t, text, dir+"/d/\n")
+	require.Equal(t, strings.Fields(text)[:5], strings.Fields(run(t, "du", dir))[:5], "the same columns")
 	require.Contains(t, text, "... 1 more\n")
 	require.Contains(t, fails(t, command.ExitInput, "summary", "--depth", "0", dir), "give positive numbers")
 	require.Contains(t, fails(t, command.ExitUsage, "summary", dir, dir), "takes one PATH")

@@ -111,6 +111,9 @@ func refuseFlag(cmd *cobra.Command, err error) error {
 			}
 		})
 		hint = Suggest("--"+unknown.GetSpecifiedName(), names)
+		if unknown.GetSpecifiedName() == "json" && cmd.Flags().Lookup("output") != nil {
+			hint = ": give --output json"
+		}
 	}
 	return UsageError(fmt.Errorf("%w%s; see '%s --help'", err, hint, cmd.CommandPath()))
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/globalfs/globalfs/internal/durable"
 )
@@ -150,6 +151,9 @@ func writeFile(path string, data []byte, mode fs.FileMode, replace bool) error {
 		return err
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // a renamed file is already gone
+	if replace {
+		mode |= keepReaders(f, path)
+	}
 	_, err = f.Write(data)
 	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -163,6 +167,21 @@ func writeFile(path string, data []byte, mode fs.FileMode, replace bool) error {
 		return err
 	}
 	return durable.SyncDir(dir)
+}
+
+// keepReaders gives f, which will replace the file at path, the owner and the group of that file. It returns
+// the group's permission to read that file: a server that is not run by root needs this permission to read
+// its renewed key. If this process cannot set the owner, the group gets no permission.
+func keepReaders(f *os.File, path string) fs.FileMode {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return 0
+	}
+	before, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || f.Chown(int(before.Uid), int(before.Gid)) != nil {
+		return 0
+	}
+	return info.Mode() & 0o040
 }
 
 // readFile reads a regular file of at most maxFile bytes.

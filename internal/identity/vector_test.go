@@ -3,6 +3,7 @@ package identity
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,6 +63,37 @@ func TestVectorKeys(t *testing.T) {
 	again, err := LoadCA(dir)
 	require.NoError(t, err)
 	require.Equal(t, first, keysOf(t, issueTo(t, again, dir, Server, "n3")), "a server that joins has the present keys")
+}
+
+// A renewed key, and one with new vector keys, keeps its group and the permission of the group to read: the
+// server of the systemd unit is not root. No other permission is kept.
+func TestReadersOfARenewedKey(t *testing.T) {
+	dir := t.TempDir()
+	ca, err := NewCA("prod", time.Hour)
+	require.NoError(t, err)
+	require.NoError(t, SaveCA(dir, ca, false))
+	files := issueTo(t, ca, dir, Server, "n1")
+	group := os.Getgid()
+	if os.Getuid() == 0 {
+		group = 7420
+	}
+	require.NoError(t, os.Chown(files.Key, -1, group))
+	require.NoError(t, os.Chmod(files.Key, 0o666))
+	for name, renew := range map[string]func() error{
+		"certificate": func() error { issueTo(t, ca, dir, Server, "n1"); return nil },
+		"vector keys": func() error { _, err := RotateVectorKeys(dir); return err },
+	} {
+		before, err := os.ReadFile(files.Key)
+		require.NoError(t, err)
+		require.NoError(t, renew(), name)
+		after, err := os.ReadFile(files.Key)
+		require.NoError(t, err)
+		require.NotEqual(t, before, after, name)
+		info, err := os.Stat(files.Key)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o640), info.Mode().Perm(), name)
+		require.EqualValues(t, group, info.Sys().(*syscall.Stat_t).Gid, name)
+	}
 }
 
 // A key file of an older version gets the vector keys; the private key does not change.
