@@ -142,10 +142,10 @@ func TestCertsAgain(t *testing.T) {
 	require.NoError(t, err, "signed by the old certificate of the same CA")
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "admin-alice-key.pem")))
-	require.Contains(t, refuses(command.ExitFailure, "admin", "alice"), "--renew makes both anew")
+	require.Contains(t, refuses(command.ExitFailure, "admin", "alice"), "--renew creates both again")
 	require.Contains(t, certs("admin", "alice", "--renew"), "made")
 	require.NoError(t, os.Remove(filepath.Join(dir, "ca.pem")))
-	require.Contains(t, refuses(command.ExitFailure, "init", "--cluster", "prod"), "bring the other one back")
+	require.Contains(t, refuses(command.ExitFailure, "init", "--cluster", "prod"), "restore the other one")
 }
 
 func contents(t *testing.T, dir string) map[string]string {

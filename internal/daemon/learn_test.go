@@ -46,7 +46,7 @@ func TestForeignDescription(t *testing.T) {
 	require.Greater(t, foreign.spec.Version, before.spec.Version)
 	select {
 	case line := <-said:
-		require.Contains(t, line, "of no use")
+		require.Contains(t, line, "is unusable")
 		require.Contains(t, line, "no server of this name")
 	case err := <-done:
 		t.Fatal("the server has ended: ", err)
