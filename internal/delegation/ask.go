@@ -14,6 +14,7 @@ type Ask struct {
 	Log    uint64     // number of the session's log
 	Number uint64     // of the request in the log: above those of all earlier ones
 	Ctime  posix.Time // of the directory as the client knows it; 0: not known
+	Grant  uint64     // number for the grant, above those of all earlier grants; 0: the grant gets none
 }
 
 // Answer gives an existing directory, with the files that live in it and have no other name, to a session, if
@@ -41,11 +42,12 @@ func (t *Table) Answer(m *meta.Machine, session uint64, a *Ask, now posix.Time) 
 	if !ok || a.Ctime != 0 && a.Ctime != attr.Ctime || t.cooling.isHot(a.Dir, now) {
 		return false
 	}
-	held := t.Adopt(session, a.Dir, files)
-	if held {
-		t.protections.held(a.Dir, now)
+	if !t.Adopt(session, a.Dir, files) {
+		return false
 	}
-	return held
+	t.dirs[a.Dir].number = a.Grant
+	t.protections.held(a.Dir, now)
+	return true
 }
 
 // IsOf reports whether a file has lived in an existing directory when that was given to a session that still
