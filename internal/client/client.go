@@ -55,6 +55,9 @@ type Config struct {
 	// Delegating reports whether the client may request directories of a partition: all replicas of the
 	// partition support it. nil: all partitions.
 	Delegating func(partition uint16) bool
+	// NumbersGrants reports whether all replicas of a partition know numbers of grants (meta.NumberGrant).
+	// nil: those of all partitions.
+	NumbersGrants func(partition uint16) bool
 	// Journal records the changes that the client has answered and the servers have not ordered. If the
 	// process dies, the client that resumes this one sends them (package journal). The zero Journal records
 	// nothing.

@@ -140,7 +140,11 @@ func (d *delegations) askFor(l *logOf, dir posix.Ino) (cmd meta.Command, ok bool
 		d.endEmpty(l)
 		return cmd, false
 	}
-	return l.log.Ask(dir, d.wishes.ctime(dir)), true
+	cmd = l.log.Ask(dir, d.wishes.ctime(dir))
+	if numbers := d.cfg.NumbersGrants; numbers == nil || numbers(l.id) {
+		cmd.Flags = meta.NumberGrant
+	}
+	return cmd, true
 }
 
 // answered ends a request that was not granted.

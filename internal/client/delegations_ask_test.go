@@ -2,11 +2,13 @@ package client_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
 	"github.com/globalfs/globalfs/internal/meta"
@@ -210,4 +212,40 @@ func TestAClientDoesNotRecallItsOwnDirectory(t *testing.T) {
 		require.Len(t, listNames(t, n.Client(t, west), dir.Ino), 240)
 		n.Check(t)
 	})
+}
+
+// A client requests numbers of grants only in partitions whose replicas all know them.
+func TestNumbersOfGrants(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, n *clienttest.Network) {
+			var requests, numbered atomic.Int64
+			cfg := n.Config(west)
+			cfg.Delegate, cfg.CacheNames = true, true
+			cfg.NumbersGrants = func(uint16) bool { return known }
+			cfg.Caller = caller{n, func(q *ask.Request) *ask.Reply {
+				cmd, err := meta.DecodeCommand(q.Command)
+				if q.Kind == ask.Update && err == nil && cmd.Op == meta.OpDelegate && cmd.Ino != 0 && cmd.Name == "" {
+					requests.Add(1)
+					numbered.Add(int64(cmd.Flags & meta.NumberGrant / meta.NumberGrant))
+				}
+				return nil
+			}}
+			c, err := client.New(cfg)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, c.Close()) }()
+			other := n.Client(t, east)
+			dir := makeDir(t, other, posix.Root, "d")
+			c.Observe(other.Proofs())
+			for i := range 3 {
+				create(t, c, dir.Ino, fmt.Sprint("new", i))
+			}
+			holds(t, c, 1)
+			require.Positive(t, requests.Load())
+			if known {
+				require.Equal(t, requests.Load(), numbered.Load())
+			} else {
+				require.Zero(t, numbered.Load())
+			}
+		})
+	}
 }

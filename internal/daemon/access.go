@@ -40,7 +40,7 @@ type Access struct {
 	memory  bool            // the servers communicate in the memory of one process
 	// delegates has the partitions of which a client may hold directories, according to the last answer of a
 	// server.
-	delegates atomic.Pointer[[]uint16]
+	delegates atomic.Pointer[granting]
 }
 
 // Connect finds a cluster by any of its servers. Its error gives, for each server, the reason why it cannot
@@ -122,7 +122,7 @@ func (a *Access) take(received *Description) error {
 	}
 	newer, err := a.known.offer(d)
 	if err == nil {
-		a.delegates.Store(&received.Delegates)
+		a.delegates.Store(&granting{all: received.Delegates, numbered: received.NumberedGrants})
 	}
 	if newer && a.network.Credentials != nil {
 		a.network.Credentials.SetRevoked(revocations(d))
@@ -156,13 +156,19 @@ func (a *Access) IsBound() bool {
 // delegating reports whether a client may hold directories of a partition.
 func (a *Access) delegating(partition uint16) bool {
 	all := a.delegates.Load()
-	return all != nil && slices.Contains(*all, partition)
+	return all != nil && slices.Contains(all.all, partition)
+}
+
+// numbersGrants reports whether a client may request numbers of grants of a partition.
+func (a *Access) numbersGrants(partition uint16) bool {
+	all := a.delegates.Load()
+	return all != nil && slices.Contains(all.numbered, partition)
 }
 
 // delegatesAll reports whether a client may hold directories of all partitions.
 func (a *Access) delegatesAll() bool {
 	all := a.delegates.Load()
-	return all != nil && len(*all) >= len(a.Cluster().Partitions)
+	return all != nil && len(all.all) >= len(a.Cluster().Partitions)
 }
 
 // CheckReach returns an error if this process can make only control calls to the servers, because their
@@ -208,7 +214,7 @@ func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 	}
 	return attach.New(attach.Config{
 		Cluster: plan, Region: cfg.Region, Caller: transport.Dial(a.network), Objects: cfg.Objects,
-		CacheBytes: cfg.CacheBytes, Disk: cfg.Disk, DiskFar: cfg.DiskFar, Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Delegating: delegating, Journal: cfg.Journal, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: a.cfg.Logger,
+		CacheBytes: cfg.CacheBytes, Disk: cfg.Disk, DiskFar: cfg.DiskFar, Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Delegating: delegating, NumbersGrants: a.numbersGrants, Journal: cfg.Journal, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: a.cfg.Logger,
 	})
 }
 

@@ -74,6 +74,8 @@ type Description struct {
 	// Delegates are the partitions of which a mount may hold directories, because all servers of their
 	// replicas support that.
 	Delegates []uint16 `json:"delegates,omitempty"`
+	// NumberedGrants are those of Delegates that may number the grants of such directories.
+	NumberedGrants []uint16 `json:"numbered_grants,omitempty"`
 }
 
 // ServerStatus is the state of a server.

@@ -14,20 +14,31 @@ import (
 // A replica of a version without delegations stops when it executes an entry that delegates a directory.
 // Therefore a server announces in the registry, as a part of its presence, that it supports delegations. A
 // mount may hold directories of a partition if all servers with a replica of the partition have announced
-// that. The last announcement of a server that is down still counts, if the asked server knows it.
+// that. The last announcement of a server that is down still counts, if the asked server knows it. In the same
+// way a server announces that it supports numbers of grants (delegation.Revocation). Mounts request grants
+// with numbers only in partitions of which all servers have announced this, and otherwise grants without.
 
-// knowsDelegations is the announcement, a line of Presence.Info.
-const knowsDelegations = "knows delegations"
+// The announcements are lines of Presence.Info.
+const (
+	knowsDelegations = "knows delegations"
+	numbersGrants    = "numbers grants"
+)
+
+// granting are the partitions that give directories to mounts.
+type granting struct {
+	all      []uint16
+	numbered []uint16 // those whose grants may have numbers
+}
 
 // delegates has the announcements of the other servers. Its methods may be called concurrently.
 type delegates struct {
 	registry registry.Presences // nil: servers announce nothing
 
 	mu        sync.Mutex
-	capable   map[string]bool // GUARDED_BY mu; by server: its last presence has the line
-	checkedAt time.Time       // GUARDED_BY mu; time of the last answer of the registry
-	complete  bool            // GUARDED_BY mu; at checkedAt all partitions had the announcements of all their servers
-	checking  bool            // GUARDED_BY mu; a caller waits for the registry
+	lines     map[string][]string // GUARDED_BY mu; by server: the lines of its last presence
+	checkedAt time.Time           // GUARDED_BY mu; time of the last answer of the registry
+	complete  bool                // GUARDED_BY mu; at checkedAt all partitions had both announcements of all their servers
+	checking  bool                // GUARDED_BY mu; a caller waits for the registry
 }
 
 // Times between two requests to the registry.
@@ -39,19 +50,29 @@ const (
 
 // partitions returns the partitions of which mounts may hold directories. One caller at a time asks the
 // registry; other callers get the result of the last answer.
-func (d *delegates) partitions(ctx context.Context, plan *topology.Cluster) (ids []uint16) {
+func (d *delegates) partitions(ctx context.Context, plan *topology.Cluster) (g granting) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if pause := time.Since(d.checkedAt); pause > delegatesAnew || !d.complete && pause > delegatesAgain {
 		d.ask(ctx)
 	}
-	for _, p := range plan.Partitions {
-		if !slices.ContainsFunc(p.Replicas, func(r topology.Replica) bool { return !d.capable[r.Server] }) {
-			ids = append(ids, p.ID)
+	for i := range plan.Partitions {
+		p := &plan.Partitions[i]
+		if !d.haveAnnounced(p.Replicas, knowsDelegations) {
+			continue
+		}
+		g.all = append(g.all, p.ID)
+		if d.haveAnnounced(p.Replicas, numbersGrants) {
+			g.numbered = append(g.numbered, p.ID)
 		}
 	}
-	d.complete = len(ids) == len(plan.Partitions)
-	return ids
+	d.complete = len(g.numbered) == len(plan.Partitions)
+	return g
+}
+
+// haveAnnounced reports whether the servers of all replicas have made an announcement. The caller holds mu.
+func (d *delegates) haveAnnounced(replicas []topology.Replica, line string) bool {
+	return !slices.ContainsFunc(replicas, func(r topology.Replica) bool { return !slices.Contains(d.lines[r.Server], line) })
 }
 
 // ask reads the presences. If the registry does not answer, nothing changes. The caller holds mu, which ask
@@ -70,10 +91,10 @@ func (d *delegates) ask(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	if d.capable == nil {
-		d.capable = map[string]bool{}
+	if d.lines == nil {
+		d.lines = map[string][]string{}
 	}
 	for i := range all {
-		d.capable[all[i].Name] = slices.Contains(strings.Split(string(all[i].Info), "\n"), knowsDelegations)
+		d.lines[all[i].Name] = strings.Split(string(all[i].Info), "\n")
 	}
 }

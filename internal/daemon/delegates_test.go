@@ -76,9 +76,9 @@ func TestDelegationsWithMixedVersions(t *testing.T) {
 	}
 	refresh := func() bool { // as Follow does
 		a.refresh(t.Context())
-		return a.delegating(1)
+		return a.delegating(1) && a.numbersGrants(1)
 	}
-	require.False(t, a.delegating(1))
+	require.False(t, a.delegating(1) || a.numbersGrants(1))
 	require.False(t, work())
 
 	w.halt("westc")
@@ -112,23 +112,27 @@ func TestDelegatesAreAskedForRarely(t *testing.T) {
 	require.NoError(t, err)
 	p := &presences{err: errors.New("away")}
 	d := delegates{registry: p}
-	require.Empty(t, d.partitions(t.Context(), plan))
+	both := granting{all: []uint16{0, 1}, numbered: []uint16{0, 1}}
+	require.Zero(t, d.partitions(t.Context(), plan))
 	p.err = nil
 	for _, s := range plan.Servers {
-		p.all = append(p.all, registry.Presence{Name: s.Name, Info: []byte("process 1\n" + knowsDelegations)})
+		p.all = append(p.all, registry.Presence{Name: s.Name, Info: []byte("process 1\n" + knowsDelegations + "\n" + numbersGrants)})
 	}
-	require.Empty(t, d.partitions(t.Context(), plan))
+	require.Zero(t, d.partitions(t.Context(), plan))
 	require.Equal(t, 1, p.asked)
 	d.checkedAt = d.checkedAt.Add(-2 * delegatesAgain)
-	require.Equal(t, []uint16{0, 1}, d.partitions(t.Context(), plan))
+	require.Equal(t, both, d.partitions(t.Context(), plan))
 	d.checkedAt = d.checkedAt.Add(-2 * delegatesAgain)
-	require.Equal(t, []uint16{0, 1}, d.partitions(t.Context(), plan))
+	require.Equal(t, both, d.partitions(t.Context(), plan))
 	require.Equal(t, 2, p.asked)
 	p.all = p.all[1:] // a server is away
 	d.checkedAt = d.checkedAt.Add(-2 * delegatesAnew)
-	require.Equal(t, []uint16{0, 1}, d.partitions(t.Context(), plan))
+	require.Equal(t, both, d.partitions(t.Context(), plan))
 	require.Equal(t, 3, p.asked)
+	p.all[0].Info = []byte("process 1\n" + knowsDelegations)
+	d.checkedAt = d.checkedAt.Add(-2 * delegatesAnew)
+	require.Equal(t, granting{all: []uint16{0, 1}}, d.partitions(t.Context(), plan), "a version without numbers of grants")
 	p.all[0].Info = []byte("process 1, knows delegations")
 	d.checkedAt = d.checkedAt.Add(-2 * delegatesAnew)
-	require.Empty(t, d.partitions(t.Context(), plan))
+	require.Zero(t, d.partitions(t.Context(), plan))
 }

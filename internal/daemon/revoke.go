@@ -15,9 +15,10 @@ func (s *Server) description(ctx context.Context) Description {
 	d := s.known.current.Load()
 	spec := d.spec
 	spec.Revoked = nil
+	delegates := s.delegates.partitions(ctx, d.cluster)
 	return Description{
 		Server: s.cfg.Name, Region: d.cluster.Server(s.cfg.Name).Region, Version: spec.Version, Spec: string(spec.YAML()), Revoked: d.spec.Revoked,
-		InMemory: s.cfg.Network != nil, Delegates: s.delegates.partitions(ctx, d.cluster),
+		InMemory: s.cfg.Network != nil, Delegates: delegates.all, NumberedGrants: delegates.numbered,
 	}
 }
 

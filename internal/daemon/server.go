@@ -174,7 +174,7 @@ func (s *Server) claimName(ctx context.Context) error {
 
 func (s *Server) presence() registry.Presence {
 	host, _ := os.Hostname() // only for operators; it may be missing
-	return registry.Presence{Name: s.cfg.Name, Instance: s.instance, Info: fmt.Appendf(nil, "process %d on %s, version %s\n%s", os.Getpid(), host, s.cfg.Build, knowsDelegations)}
+	return registry.Presence{Name: s.cfg.Name, Instance: s.instance, Info: fmt.Appendf(nil, "process %d on %s, version %s\n%s\n%s", os.Getpid(), host, s.cfg.Build, knowsDelegations, numbersGrants)}
 }
 
 // listen opens the server's address.

@@ -14,6 +14,7 @@ type Ask struct {
 	Log    uint64     // number of the session's log
 	Number uint64     // the number of the request in the log: higher than the numbers of all earlier requests
 	Ctime  posix.Time // the time of change of the directory that the client knows; 0: unknown
+	Grant  uint64     // the number of the grant, higher than the numbers of all earlier grants; 0: no number
 }
 
 // Answer grants an existing directory to a session, if the directory is free and no other session works in
@@ -42,11 +43,12 @@ func (t *Table) Answer(m *meta.Machine, session uint64, a *Ask, now posix.Time) 
 	if !ok || a.Ctime != 0 && a.Ctime != attr.Ctime || t.cooling.isHot(a.Dir, now) {
 		return false
 	}
-	held := t.Adopt(session, a.Dir, files)
-	if held {
-		t.protections.held(a.Dir, now)
+	if !t.Adopt(session, a.Dir, files) {
+		return false
 	}
-	return held
+	t.dirs[a.Dir].number = a.Grant
+	t.protections.held(a.Dir, now)
+	return true
 }
 
 // IsOf reports whether a file has lived in an existing directory when that was given to a session that still

@@ -35,7 +35,7 @@
 //	a batch removes the directory                free
 //	the session ends                             free, all of the session
 //	the client begins another log                free, all of the session
-//	a replica has waited too long (REVOKE)       free
+//	a replica has waited too long (REVOKE)       free, if it is still the grant that the replica has waited for
 //
 // Queries ignore grants: other clients read the state in the order, which is a prefix of the client's log.
 //
@@ -48,6 +48,9 @@
 // got for a directory, one after the other, the client knows the order. It asks again only after it has
 // returned the directory by its log, and requests are executed in the order of their numbers. So no operation
 // of a grant, and no request, is executed late under another grant.
+//
+// REVOKE is no part of the log, and may be ordered late. It names the grant by a number: the place of the order
+// at which the partition has given an existing directory. So it has no effect on a later grant (Revocation).
 //
 // # Invariants
 //
@@ -75,7 +78,8 @@
 //
 // # Stored keys
 //
-//	0x4a directory   session, whether it is recalled, spans with the last used number of each
+//	0x4a directory   session, whether it is recalled, spans with the last used number of each,
+//	               the number of the grant, if it has one
 //	0x4b session     number of the log, next operation, whether it has stopped, spans without a grant, the
 //	                 newest request for an existing directory
 //	0x4c directory   of one that existed: its files

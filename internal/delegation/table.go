@@ -32,6 +32,7 @@ const (
 type grant struct {
 	dir      posix.Ino
 	session  uint64
+	number   uint64 // names the grant among those of the directory; 0: none (Revocation)
 	recalled bool
 	spans    []span
 	files    []posix.Ino // of an existing directory: those that lived in it at the grant; stored by themselves
@@ -405,6 +406,9 @@ func (g *grant) encode() []byte {
 	for _, s := range g.spans {
 		b = varint.AppendUint(varint.AppendUint(b, s.first), s.used)
 	}
+	if g.number != 0 {
+		b = varint.AppendUint(b, g.number)
+	}
 	return b
 }
 
@@ -413,6 +417,9 @@ func readGrant(key, value []byte) (*grant, error) {
 	g := &grant{session: r.Uint64(), recalled: r.Uint(1) == 1}
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		g.spans = append(g.spans, span{posix.Ino(r.Uint64()), posix.Ino(r.Uint64())})
+	}
+	if r.Len() > 0 {
+		g.number = r.Uint64()
 	}
 	if r.Done() != nil || len(key) != 9 {
 		return nil, fmt.Errorf("stored grant %x: %w", key, varint.ErrMalformed)

@@ -96,6 +96,7 @@ const (
 	TellRights                           // Extents: the result has the rights to read the blocks, too, if the client is bound
 	OnDisk                               // Batch, Write: ordered with multicast.Message.Durable; the answer names its place in the order (of Write: Data=the place)
 	AwaitLock                            // GetLock: the replica keeps the query while there is a conflict, for at most a second; older versions answer at once
+	NumberGrant                          // Delegate of an existing directory: the grant gets a number; only if all replicas of the partition know that
 )
 
 // Fields of Command.Attr that SetAttr sets; other times do not change. SetMtimeNow and SetAtimeNow set

@@ -252,7 +252,7 @@ func (r *Replica) change(c *meta.Command) (meta.Result, error) {
 	case c.Op == meta.OpBatch:
 		return r.delegations.executeBatch(c, c.Time, r.cross.Count())
 	case c.Op == meta.OpDelegate && c.Name == "" && c.Ino != 0:
-		return r.delegations.answer(c), nil
+		return r.delegations.answer(c, r.cross.Count()), nil
 	case c.Op == meta.OpDelegate && c.Name == "":
 		var numbers meta.Result
 		r.delegations.delegate(c, &numbers)

@@ -42,7 +42,7 @@ type delegations struct {
 	machine   *meta.Machine
 	orders    *order.Orders
 	now       *multicast.Instant
-	recalled  map[posix.Ino]time.Duration // when this replica has executed the recall, or has proposed the revocation
+	recalled  map[delegation.Revocation]time.Duration // when this replica has executed the recall, or has proposed the revocation
 	wakeAt    time.Duration
 	// readers has the objects of linearizable queries whose directories the next step recalls, with the
 	// sessions of the readers; 0: a bound client.
@@ -54,7 +54,7 @@ type delegations struct {
 func loadDelegations(r *Replica) (delegations, error) {
 	t, err := delegation.Load(r.keys)
 	return delegations{
-		Table: t, partition: r.cfg.Partition, machine: r.machine, orders: r.orders, now: &r.now, recalled: map[posix.Ino]time.Duration{}, readers: map[posix.Ino]uint64{}, proposed: map[posix.Ino]multicast.MessageID{},
+		Table: t, partition: r.cfg.Partition, machine: r.machine, orders: r.orders, now: &r.now, recalled: map[delegation.Revocation]time.Duration{}, readers: map[posix.Ino]uint64{}, proposed: map[posix.Ino]multicast.MessageID{},
 		budget: recallBudget{used: map[string]time.Duration{}},
 	}, err
 }
@@ -157,10 +157,13 @@ func (d *delegations) delegate(c *meta.Command, made *meta.Result) {
 	d.addNumbers(c.Session, made)
 }
 
-// answer grants an existing directory that a session requests, if that is possible. If not, the result is
-// empty.
-func (d *delegations) answer(c *meta.Command) (r meta.Result) {
+// answer grants an existing directory that a session requests at a place of the partition's order, if that is
+// possible. If not, the result is empty.
+func (d *delegations) answer(c *meta.Command, place uint64) (r meta.Result) {
 	a := delegation.Ask{Dir: c.Ino, Log: c.Offset, Number: c.Length, Ctime: c.Attr.Ctime}
+	if c.Flags&meta.NumberGrant != 0 {
+		a.Grant = place
+	}
 	if !d.Answer(d.machine, c.Session, &a, c.Time) {
 		return r
 	}
@@ -265,38 +268,33 @@ func (d *delegations) revoke(now time.Duration) {
 	if d.Len() == 0 && len(d.recalled) == 0 {
 		return
 	}
-	recalled := d.Recalled(0)
+	recalled := d.Revocations()
 	if len(recalled) == 0 {
 		clear(d.recalled)
 		return
 	}
-	since := make(map[posix.Ino]time.Duration, len(recalled))
-	for _, dir := range recalled {
-		at, known := d.recalled[dir]
+	since := make(map[delegation.Revocation]time.Duration, len(recalled))
+	for _, v := range recalled {
+		at, known := d.recalled[v]
 		switch {
 		case !known:
 			at = now
 		case now-at >= RevokeAfter:
 			at = now
-			d.orders.Propose(order.Entry{Kind: entryRevoke, Body: encodeRevoke(d.Holder(dir), dir)})
+			d.orders.Propose(order.Entry{Kind: entryRevoke, Body: v.Append(nil)})
 		}
-		since[dir] = at
+		since[v] = at
 		d.wakeAt = order.Earliest(d.wakeAt, at+RevokeAfter)
 	}
 	d.recalled = since
 }
 
-func encodeRevoke(session uint64, dir posix.Ino) []byte {
-	return varint.AppendUint(varint.AppendUint(nil, session), dir)
-}
-
-// executeRevoke ends a grant if it was recalled and the session still has it.
+// executeRevoke ends a grant that was recalled, and not returned in time.
 func (d *delegations) executeRevoke(body []byte) error {
-	b := varint.NewReader(body)
-	session, dir := b.Uint64(), posix.Ino(b.Uint64())
-	if err := b.Done(); err != nil {
-		return fmt.Errorf("revoke: %w: %w", err, order.ErrVersion)
+	v, err := delegation.DecodeRevocation(body)
+	if err != nil {
+		return fmt.Errorf("%w: %w", err, order.ErrVersion)
 	}
-	d.Revoke(session, dir)
+	d.EndRecalled(&v)
 	return nil
 }

@@ -78,7 +78,8 @@ type holder struct {
 	log     *delegate.Log // nil: none
 	history *logHistory
 	number  uint64
-	deaf    bool // it does not hear recalls, and sends nothing
+	deaf    bool   // it does not hear recalls, and sends nothing
+	heard   uint64 // number of the log when it was deaf last
 	made    int
 	acked   []delegation.Op // of the log, acknowledged last
 	unheard bool            // it has asked for a directory without waiting for the answer

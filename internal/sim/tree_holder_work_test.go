@@ -55,7 +55,7 @@ func (h *holder) operate() {
 	case h.all.silent && n < 4:
 		h.deaf = true
 		c.pause(c.run.net.between(2*time.Second, 14*time.Second))
-		h.deaf = false
+		h.deaf, h.heard = false, h.number
 		h.renew()
 	case h.all.regains && n < 12:
 		h.regain()

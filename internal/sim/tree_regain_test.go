@@ -70,6 +70,7 @@ func (h *holder) regain() {
 	dir := h.all.dirs[free[c.pick(len(free))]]
 	held, log := dir.isHeld(), h.log
 	request := log.Ask(dir.ino, 0)
+	request.Flags = meta.NumberGrant
 	if c.pick(4) == 0 {
 		c.run.reach[regainUnheard]++
 		h.unheard = true
