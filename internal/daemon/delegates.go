@@ -14,9 +14,10 @@ import (
 // A replica of a version without delegations stops when it executes an entry that delegates a directory.
 // Therefore a server announces in the registry, as a part of its presence, that it supports delegations. A
 // mount may hold directories of a partition if all servers with a replica of the partition have announced
-// that. The last announcement of a server that is down still counts, if the asked server knows it. In the same
-// way a server announces that it supports numbers of grants (delegation.Revocation). Mounts request grants
-// with numbers only in partitions of which all servers have announced this, and otherwise grants without.
+// that. The last announcement of a server that is down still counts, if the asked server knows it. In the
+// same way a server announces that it supports numbers of grants (delegation.Revocation). Mounts request
+// grants with numbers only in partitions of which all servers have announced this, and otherwise grants
+// without.
 
 // The announcements are lines of Presence.Info.
 const (

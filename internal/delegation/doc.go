@@ -49,8 +49,9 @@
 // returned the directory by its log, and requests are executed in the order of their numbers. So no operation
 // of a grant, and no request, is executed late under another grant.
 //
-// REVOKE is no part of the log, and may be ordered late. It names the grant by a number: the place of the order
-// at which the partition has given an existing directory. So it has no effect on a later grant (Revocation).
+// REVOKE is no part of the log, and may be ordered late. It names the grant by a number: the place of the
+// order at which the partition has given an existing directory. So it has no effect on a later grant
+// (Revocation).
 //
 // # Invariants
 //

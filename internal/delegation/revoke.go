@@ -9,11 +9,11 @@ import (
 
 // Revocation names a recalled grant. Its execution ends the grant.
 //
-// Several replicas may propose the revocation of the same grant, and a proposal may be ordered late. Meanwhile
-// the grant may have ended, and the session may have got the directory again. The number tells the two grants
-// apart. Only grants of existing directories have one: a directory is made once, so the grant with which it
-// was made is the only one without a number. Older versions give no numbers. Their revocations, and those of
-// grants without a number, end any grant without a number that the session has for the directory.
+// Several replicas may propose the revocation of the same grant, and a proposal may be ordered late.
+// Meanwhile the grant may have ended, and the session may have got the directory again. The number tells the
+// two grants apart. Only grants of existing directories have one: a directory is made once, so the grant with
+// which it was made is the only one without a number. Older versions give no numbers. Their revocations, and
+// those of grants without a number, end any grant without a number that the session has for the directory.
 type Revocation struct {
 	Session uint64
 	Dir     posix.Ino
