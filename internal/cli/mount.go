@@ -70,7 +70,7 @@ directory of the tree. You can also give all flags as mount options: -o region=e
   globalfs mount --take-over 10.1.0.1:7420 /mnt/globalfs        # a new version goes on with a mount in use
   mount -t fuse.globalfs 10.1.0.1:7420 /mnt/globalfs -o certs=/etc/globalfs/certs,region=eu-west-1`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 3 && cmd.Flags().Changed("delegate") {
+			if d := cmd.Flag("delegate"); len(args) == 3 && d.Changed && d.Value.String() == d.NoOptDefVal {
 				return command.UsageError(errors.New("--delegate takes its value after '=': give --delegate=near, --delegate=all or --delegate=none"))
 			}
 			return twoArguments("SERVERs and a DIR, such as 10.1.0.1:7420 /mnt/globalfs")(cmd, args)

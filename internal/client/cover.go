@@ -100,10 +100,12 @@ func (l *leases) cover(of *posix.Attr, while time.Duration) Coverage {
 	defer h.mu.Unlock()
 	now := time.Now()
 	switch {
-	case !h.runs || !h.near || h.isStale(now) || !h.cache.FollowsAttr(of):
+	case !h.runs || !h.near || h.isStale(now):
 		return Uncovered
-	case !h.cache.Holds(of):
+	case h.cache.HasChanged(of):
 		return Outdated
+	case !h.cache.Holds(of):
+		return Uncovered
 	}
 	if until := now.Add(while); until.After(h.until) {
 		h.until = until

@@ -90,6 +90,8 @@ func (n *Names) ReadDir(ctx context.Context, dir posix.Ino, cookie, limit uint64
 	for i := range a.Entries {
 		if e := &a.Entries[i]; e.Attr.Nlink == 0 {
 			n.router.Suggest(e.Attr.Ino, e.At)
+		} else {
+			n.router.Learn(e.Attr.Ino, a.Partition)
 		}
 	}
 	return a.Entries, DirState{versionOf(a.Partition, a.AsOf) + before, a.Number}, nil

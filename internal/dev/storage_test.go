@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"sync"
 	"testing"
@@ -319,7 +320,8 @@ func TestMetricsOfAServerThatHasLeft(t *testing.T) {
 	for _, of := range []string{"replica_leads", "replica_seated", "replica_applied_total", "replica_age_seconds", "log_append_seconds_count"} {
 		require.Contains(t, scrape(), "globalfs_"+of+`{partition="1",region="us-west-2",server="us-west-2a"}`)
 	}
-	require.Regexp(t, `globalfs_replica_request_seconds_count{kind="query",partition="1",region="us-west-2",server="us-west-2[abc]"} [1-9]`, scrape())
+	queries := regexp.MustCompile(`globalfs_replica_request_seconds_count{kind="query",partition="1",region="us-west-2",server="us-west-2[abc]"} [1-9]`)
+	require.Eventually(t, func() bool { return queries.MatchString(scrape()) }, time.Minute, 10*time.Millisecond)
 	drain(t, a, name)
 	require.Eventually(t, func() bool { return c.runs(name) == nil }, 60*time.Second, 100*time.Millisecond)
 	require.NotContains(t, scrape(), name)

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/globalfs/globalfs/internal/durable"
 )
 
@@ -171,17 +173,29 @@ func writeFile(path string, data []byte, mode fs.FileMode, replace bool) error {
 
 // keepReaders gives f, which will replace the file at path, the owner and the group of that file. It returns
 // the group's permission to read that file: a server that is not run by root needs this permission to read
-// its renewed key. If this process cannot set the owner, the group gets no permission.
+// its renewed key. It changes nothing if another user may have put that file there, or if the file has an
+// access control list, in which the group's permission has another meaning. If this process cannot set the
+// owner, the group gets no permission.
 func keepReaders(f *os.File, path string) fs.FileMode {
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {
 		return 0
 	}
+	dir, err := os.Stat(filepath.Dir(path))
+	if err != nil || dir.Mode()&0o022 != 0 || !isOurs(dir) {
+		return 0
+	}
 	before, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || f.Chown(int(before.Uid), int(before.Gid)) != nil {
+	if _, err := unix.Lgetxattr(path, "system.posix_acl_access", nil); !ok || err == nil || f.Chown(int(before.Uid), int(before.Gid)) != nil {
 		return 0
 	}
 	return info.Mode() & 0o040
+}
+
+// isOurs reports whether root or the user of this process owns a file.
+func isOurs(info fs.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (s.Uid == 0 || int(s.Uid) == os.Geteuid())
 }
 
 // readFile reads a regular file of at most maxFile bytes.

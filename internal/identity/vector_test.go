@@ -94,6 +94,11 @@ func TestReadersOfARenewedKey(t *testing.T) {
 		require.Equal(t, os.FileMode(0o640), info.Mode().Perm(), name)
 		require.EqualValues(t, group, info.Sys().(*syscall.Stat_t).Gid, name)
 	}
+	require.NoError(t, os.Chmod(dir, 0o770)) // another member of the group may have put the key there
+	issueTo(t, ca, dir, Server, "n1")
+	info, err := os.Stat(files.Key)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
 // A key file of an older version gets the vector keys; the private key does not change.

@@ -184,6 +184,18 @@ func setRange(own []FileLock, want FileLock, unlock bool) (gone, made []FileLock
 	return gone, made
 }
 
+// AddsLocks reports whether the execution of a lock command would increase the number of locks of its owner:
+// the release of a range may divide a lock.
+func AddsLocks(m *Machine, c *Command) bool {
+	want, code := m.wantedLock(c)
+	if code != posix.OK {
+		return false
+	}
+	own := slices.DeleteFunc(m.fileLocks(c.Ino, want.Flock), func(l FileLock) bool { return !l.sameOwner(&want) })
+	gone, made := setRange(own, want, c.Flags&LockUnlock != 0)
+	return len(made) > len(gone)
+}
+
 // EndSession removes the locks of a client whose session has ended. Like Apply, all replicas call it at the
 // same place of the order.
 func (m *Machine) EndSession(session uint64) {

@@ -118,13 +118,14 @@ func hasTooManyLocks(r *Replica, u *update) bool {
 	return !r.updates.locks.admits(r.machine, &u.command, r.now.Mono) && r.sessions.Admit(u.session(), u.call.From).Execute
 }
 
-// admits reports whether a lock update of a bound client may be proposed. The release of a part of a lock
-// needs room, because it may divide the lock.
+// admits reports whether a lock update of a bound client may be proposed. If there is no room, a release is
+// admitted unless it divides a lock.
 func (l lockRooms) admits(m *meta.Machine, c *meta.Command, now time.Duration) bool {
-	isWhole := c.Flags&meta.LockFlock != 0 || c.Offset == 0 && c.Length == 0
-	if c.Flags&meta.LockUnlock != 0 && isWhole {
-		return true
-	}
+	return l.hasRoom(m, c, now) || c.Flags&meta.LockUnlock != 0 && !meta.AddsLocks(m, c)
+}
+
+// hasRoom reports whether there is room for a lock update of a session, and takes the room.
+func (l lockRooms) hasRoom(m *meta.Machine, c *meta.Command, now time.Duration) bool {
 	room, known := l[c.Session]
 	if known && room.updates == 0 && room.before < muchRoom && now-room.counted < countLocksEvery {
 		return false

@@ -105,6 +105,8 @@ func TestQuotaOfLocks(t *testing.T) {
 	lock := func(session uint64, n int, flags uint32) posix.Code {
 		return do(session, meta.Command{Op: meta.OpLock, Ino: files[n/perFile], Offset: uint64(2 * n), Length: 1, Owner: 1, Flags: flags})
 	}
+	wide := meta.Command{Op: meta.OpLock, Ino: files[len(files)-1], Length: 10, Owner: 1}
+	require.Equal(t, posix.OK, do(1, wide))
 	n := 0
 	for ; lock(1, n, 0) == posix.OK; n++ {
 		require.Less(t, n, MaxLocksOfSession)
@@ -124,9 +126,10 @@ func TestQuotaOfLocks(t *testing.T) {
 	f.restart()
 	require.Equal(t, posix.ENOLCK, lock(1, n, 0))
 	unlock := meta.Command{Op: meta.OpLock, Ino: files[0], Owner: 1, Flags: meta.LockUnlock}
-	part := unlock
-	part.Offset, part.Length = 2, 1
-	require.Equal(t, posix.ENOLCK, do(1, part), "the release of a part may divide a lock")
+	part := wide
+	part.Offset, part.Length, part.Flags = 5, 1, meta.LockUnlock
+	require.Equal(t, posix.ENOLCK, do(1, part), "it divides a lock")
+	require.Equal(t, posix.OK, lock(1, 1, meta.LockUnlock))
 	require.Equal(t, posix.OK, do(1, unlock))
 	require.Equal(t, posix.ENOLCK, lock(1, n, 0), "counted just now")
 	f.mono += countLocksEvery

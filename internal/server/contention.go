@@ -268,7 +268,7 @@ func (c *contention) sample(now time.Time) {
 	}
 	c.all.first = c.all.first || c.here.first
 	for _, one := range there.least {
-		if !c.lanes[one.client].isActive(now) { // otherwise its whole use was considered
+		if !c.lanes[one.client].isActive(now) { // otherwise its use here was considered, too
 			c.all.add(one)
 		}
 	}

@@ -77,10 +77,11 @@ func (c *Cache) Holds(of *posix.Attr) bool {
 	return c.attached && c.live && e != nil && e.Value.(*attr).Attr == *of
 }
 
-// FollowsAttr reports whether the cache keeps attributes from a replica's answer, unless it knows of a later
-// change.
-func (c *Cache) FollowsAttr(of *posix.Attr) bool {
-	return c.attached && c.live && c.attrs.reported && of.Nlink > 0
+// HasChanged reports whether the attributes of are not the newest ones of their inode, as far as the cache
+// knows: it has others, or the stream has reported a change of the inode. The cache keeps no attributes of an
+// inode without a name, and HasChanged is false for it.
+func (c *Cache) HasChanged(of *posix.Attr) bool {
+	return c.attached && c.live && of.Nlink > 0 && !c.Holds(of) && (c.attrs.known[of.Ino] != nil || c.outdated.attrs[of.Ino] > 0)
 }
 
 // IsOwn reports whether of are the newest attributes of the inode in the cache, and the result of an own
