@@ -13,8 +13,6 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/globalfs/globalfs/internal/durable"
 )
 
@@ -186,7 +184,7 @@ func keepReaders(f *os.File, path string) fs.FileMode {
 		return 0
 	}
 	before, ok := info.Sys().(*syscall.Stat_t)
-	if _, err := unix.Lgetxattr(path, "system.posix_acl_access", nil); !ok || err == nil || f.Chown(int(before.Uid), int(before.Gid)) != nil {
+	if _, err := syscall.Getxattr(path, "system.posix_acl_access", nil); !ok || err == nil || f.Chown(int(before.Uid), int(before.Gid)) != nil {
 		return 0
 	}
 	return info.Mode() & 0o040
