@@ -54,11 +54,7 @@ func (t *Table) Revocations() (all []Revocation) {
 // EndRecalled executes a revocation: it ends the grant that v names, if this grant has not ended.
 func (t *Table) EndRecalled(v *Revocation) {
 	g := t.dirs[v.Dir]
-	if g == nil || g.session != v.Session || g.number != v.Grant {
-		return
+	if g != nil && g.session == v.Session && g.number == v.Grant && (g.recalled || g.number == 0) {
+		t.end(g)
 	}
-	if g.number != 0 && !g.recalled {
-		return
-	}
-	t.end(g)
 }

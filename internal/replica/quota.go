@@ -112,7 +112,7 @@ type lockRooms map[uint64]lockRoom
 // hasTooManyLocks reports whether there is no room for a lock update of a bound client. An update that is
 // executed or under way has its room.
 func hasTooManyLocks(r *Replica, u *update) bool {
-	if u.command.Op != meta.OpLock || u.command.Authority == nil || r.updates.has(u.name()) {
+	if u.command.Authority == nil || r.updates.has(u.name()) {
 		return false
 	}
 	return !r.updates.locks.admits(r.machine, &u.command, r.now.Mono) && r.sessions.Admit(u.session(), u.call.From).Execute

@@ -272,7 +272,7 @@ func (r *Replica) request(call turn.Call, out *turn.Output) {
 	code := posix.OK
 	if !r.tickets.admits(&call, &q, &command, r.sessions) {
 		code = posix.ESTALE
-	} else if hasTooManyLocks(r, &update{call: call, query: q, command: command}) {
+	} else if command.Op == meta.OpLock && hasTooManyLocks(r, &update{call: call, query: q, command: command}) {
 		code = posix.ENOLCK
 	}
 	if code != posix.OK {
