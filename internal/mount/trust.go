@@ -99,7 +99,8 @@ func (t *trusted) calmDown(ino posix.Ino) {
 func (t *trusted) isCalm(ino posix.Ino) bool { return time.Now().Before(t.calm[ino]) }
 
 // attrTime returns the time for which the kernel may cache the attributes in an answer: long if the next
-// change by another mount will cause a notice. name is the name in the request, if there is one.
+// change by another mount will cause a notice, and 0 if there was a change already. name is the name in the
+// request, if there is one.
 //
 // The order of the steps makes the notice reach the kernel after the answer: from Describe on notices of the
 // inode wait for the answer, the entry in trusted makes the notice necessary, and Covers finds that there was
@@ -112,13 +113,16 @@ func (n *notices) attrTime(unique uint64, a *posix.Attr, name client.Name) time.
 	if !known || n.locks.any(a.Ino) { // there are no notices of a locked inode
 		return n.cacheTime
 	}
-	belief := n.believe(a, name, by)
-	switch of := n.client.Covers(a, trustTime+trustSlack); {
-	case belief == overtaken || of == client.Outdated:
+	use := n.believe(a, name, by)
+	if use == overtaken {
 		return 0
-	case belief == brief || of == client.Uncovered:
+	}
+	switch covered := n.client.Covers(a, trustTime+trustSlack); {
+	case covered == client.Outdated:
+		return 0
+	case use == brief || covered == client.Uncovered:
 		return n.cacheTime
-	case belief == calm:
+	case use == calm:
 		return 0
 	}
 	return max(trustTime, n.cacheTime)
