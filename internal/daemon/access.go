@@ -155,20 +155,20 @@ func (a *Access) IsBound() bool {
 
 // delegating reports whether a client may hold directories of a partition.
 func (a *Access) delegating(partition uint16) bool {
-	all := a.delegates.Load()
-	return all != nil && slices.Contains(all.all, partition)
+	g := a.delegates.Load()
+	return g != nil && slices.Contains(g.all, partition)
 }
 
 // numbersGrants reports whether a client may request numbers of grants of a partition.
 func (a *Access) numbersGrants(partition uint16) bool {
-	all := a.delegates.Load()
-	return all != nil && slices.Contains(all.numbered, partition)
+	g := a.delegates.Load()
+	return g != nil && slices.Contains(g.numbered, partition)
 }
 
 // delegatesAll reports whether a client may hold directories of all partitions.
 func (a *Access) delegatesAll() bool {
-	all := a.delegates.Load()
-	return all != nil && len(all.all) >= len(a.Cluster().Partitions)
+	g := a.delegates.Load()
+	return g != nil && len(g.all) >= len(a.Cluster().Partitions)
 }
 
 // CheckReach returns an error if this process can make only control calls to the servers, because their

@@ -20,7 +20,7 @@ func (r *Etcd) Watch(ctx context.Context, show func(Document)) {
 	out := outage{
 		logger: w.logger,
 		lost:   "changes of the cluster cannot be received: trying again",
-		back:   "changes of the cluster are heard of again",
+		back:   "changes of the cluster are received again",
 	}
 	for ctx.Err() == nil {
 		err := w.round(ctx, &out)

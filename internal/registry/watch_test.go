@@ -123,9 +123,9 @@ func TestWatchOutlivesEtcd(t *testing.T) {
 			h.heal(t, etcd)
 			set(t, r, "after")
 			s.await(t, "after")
-			said.await(t, "heard of again")
+			said.await(t, "are received again")
 			require.Equal(t, 1, said.Count("cannot be received"))
-			require.Equal(t, 1, said.Count("heard of again"))
+			require.Equal(t, 1, said.Count("are received again"))
 		})
 	}
 }

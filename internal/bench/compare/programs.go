@@ -137,11 +137,11 @@ func (s *site) run(dir, program string, args ...string) error {
 
 // output is like run, and returns the program's standard output.
 func (s *site) output(program string, args ...string) (string, error) {
-	var out, output bytes.Buffer
+	var stdout, stderr bytes.Buffer
 	cmd := s.command(program, args...)
-	cmd.Stdout, cmd.Stderr = &out, &output
-	err := s.ended(cmd.Run(), cmd, &output)
-	return out.String(), err
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := s.ended(cmd.Run(), cmd, &stderr)
+	return stdout.String(), err
 }
 
 func (s *site) command(program string, args ...string) *exec.Cmd {
