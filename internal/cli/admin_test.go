@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/daemon"
+	"github.com/globalfs/globalfs/internal/registry/registrytest"
 )
 
 func TestAdminWrongInput(t *testing.T) {
@@ -54,7 +54,7 @@ func TestAdminOfEmbeddedCluster(t *testing.T) {
 		require.Contains(t, fails(t, command.ExitFailure, admin(args...)...), `globalfs: there is no server "us-west-2z": give one of us-west-2a, us-west-2b`)
 	}
 	require.Contains(t, fails(t, command.ExitFailure, admin("drain", "us-west-2a")...), "let a new server join first")
-	out := run(t, admin("join", "us-west-2", freeAddress(t))...)
+	out := run(t, admin("join", "us-west-2", registrytest.FreeAddress(t))...)
 	require.Equal(t, "it is started by the process that runs the other servers\nus-west-2d is in the cluster\n", out)
 	eventually := func(done func(h daemon.Health) bool) {
 		t.Helper()
@@ -88,13 +88,6 @@ func TestAdminOfEmbeddedCluster(t *testing.T) {
 	got, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, content, got)
-}
-
-func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // The file of an embedded cluster cannot be used to start servers or to forget a cluster.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/daemon"
+	"github.com/globalfs/globalfs/internal/registry/registrytest"
 )
 
 // unpacked returns the parts of an archive.
@@ -82,7 +83,7 @@ func TestDebugBundle(t *testing.T) {
 // Without a cluster there is an archive, too; it lists the missing parts.
 func TestDebugBundleWithoutServers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.tar.gz")
-	text := run(t, "debug", "bundle", "--connect-timeout", "100ms", "--servers", freeAddress(t), "--log", "/none", file)
+	text := run(t, "debug", "bundle", "--connect-timeout", "100ms", "--servers", registrytest.FreeAddress(t), "--log", "/none", file)
 	require.Contains(t, text, "missing")
 	parts := unpacked(t, file)
 	require.Contains(t, parts["errors.txt"], "status.txt: no server of the cluster answers")

@@ -10,8 +10,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/test/wan"
@@ -145,16 +147,26 @@ func (c *Cluster) port(host string, port int) (string, error) {
 	if c.cfg.Lab != nil {
 		on = c.cfg.Lab.Address(host)
 	}
-	return freePort(on)
+	return FreeAddress(on)
 }
 
-// freePort returns an address with a port that is free now.
-func freePort(host string) (string, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		return "", err
+// triedPorts counts the ports that FreeAddress has tried.
+var triedPorts atomic.Uint32
+
+// FreeAddress returns an address of a host of this machine that is not in use now, for a server that is
+// started later. Its port is below those that Linux gives to connections: no connection takes the port while
+// the server is down.
+func FreeAddress(host string) (address string, err error) {
+	const first, ports = 10000, 22000
+	start := 100 * uint32(os.Getpid()) // other processes begin elsewhere
+	for range 1000 {
+		port := first + (start+triedPorts.Add(1))%ports
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(int(port)))); err == nil {
+			return l.Addr().String(), l.Close()
+		}
 	}
-	return l.Addr().String(), l.Close()
+	return "", fmt.Errorf("no port of 1,000 is free: %w", err)
 }
 
 // startEtcd runs etcd on a host that the servers reach: in a laboratory on the Controller, so that cuts

@@ -285,7 +285,7 @@ func scrape(address string) string {
 func TestMetrics(t *testing.T) {
 	c := start(t)
 	dir := t.TempDir()
-	at, err := freePort("127.0.0.1")
+	at, err := FreeAddress("127.0.0.1")
 	require.NoError(t, err)
 	m, err := c.Mount(t.Context(), "east", "", dir, "--metrics", at)
 	require.NoError(t, err)
@@ -312,7 +312,7 @@ func TestMetrics(t *testing.T) {
 func TestTakeOver(t *testing.T) {
 	c := start(t)
 	dir := t.TempDir()
-	metrics, err := freePort("127.0.0.1")
+	metrics, err := FreeAddress("127.0.0.1")
 	require.NoError(t, err)
 	args := []string{"mount", c.Address("easta") + ":/east", dir, "--certs", c.Certs(), "--region", "east", "--metrics", metrics}
 	code, said := c.ranAs(t, "globalfs", args...)

@@ -24,7 +24,7 @@ func (c *Cluster) profiled(p *Process, host string) ([]string, error) {
 	if !c.cfg.Profiled {
 		return nil, nil
 	}
-	address, err := freePort("127.0.0.1") // a free port of this host is most likely free on the other host, too
+	address, err := FreeAddress("127.0.0.1") // a free port of this host is most likely free on the other host, too
 	if err != nil {
 		return nil, err
 	}

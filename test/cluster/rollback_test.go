@@ -137,7 +137,7 @@ func TestRollback(t *testing.T) {
 		copyDir(t, v.DataDir(name), filepath.Join(saved, name))
 		text, err := os.ReadFile(v.file())
 		require.NoError(t, err)
-		free, err := freePort("127.0.0.1")
+		free, err := FreeAddress("127.0.0.1")
 		require.NoError(t, err)
 		file := strings.ReplaceAll(string(text), v.path("data"), saved)
 		file = strings.ReplaceAll(file, v.Address(name), free)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,7 +13,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -96,22 +94,11 @@ func StartWith(t testing.TB, options Options) []*Etcd {
 	return members
 }
 
-// tried counts the ports that were tried.
-var tried atomic.Uint32
-
-// FreeAddress returns an address on loopback that is not in use now, for a server that is started later. Its
-// port is below those that Linux gives to connections: no connection takes the port while the server is down.
+// FreeAddress returns an address on loopback that is not in use now (cluster.FreeAddress).
 func FreeAddress(t testing.TB) string {
-	first := 100 * uint32(os.Getpid()) // other processes begin elsewhere
-	for range 1000 {
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+(first+tried.Add(1))%22000))
-		if err == nil {
-			require.NoError(t, listener.Close())
-			return listener.Addr().String()
-		}
-	}
-	t.Fatal("1,000 ports are in use")
-	return ""
+	address, err := cluster.FreeAddress("127.0.0.1")
+	require.NoError(t, err)
+	return address
 }
 
 // Endpoint returns the URL for clients.
