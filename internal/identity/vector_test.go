@@ -20,6 +20,16 @@ func issueTo(t *testing.T, ca *CA, dir string, role Role, name string) Files {
 	return files
 }
 
+// newServer returns a new CA, the directory in which it is stored, and the files of a server there.
+func newServer(t *testing.T) (ca *CA, dir string, files Files) {
+	t.Helper()
+	dir = t.TempDir()
+	ca, err := NewCA("prod", time.Hour)
+	require.NoError(t, err)
+	require.NoError(t, SaveCA(dir, ca, false))
+	return ca, dir, issueTo(t, ca, dir, Server, "n1")
+}
+
 func keysOf(t *testing.T, files Files) [][]byte {
 	t.Helper()
 	c, err := Load(files, nil)
@@ -68,11 +78,7 @@ func TestVectorKeys(t *testing.T) {
 // A renewed key, and one with new vector keys, keeps its group and the permission of the group to read: the
 // server of the systemd unit is not root. No other permission is kept.
 func TestReadersOfARenewedKey(t *testing.T) {
-	dir := t.TempDir()
-	ca, err := NewCA("prod", time.Hour)
-	require.NoError(t, err)
-	require.NoError(t, SaveCA(dir, ca, false))
-	files := issueTo(t, ca, dir, Server, "n1")
+	ca, dir, files := newServer(t)
 	group := os.Getgid()
 	if os.Getuid() == 0 {
 		group = 7420
@@ -103,11 +109,7 @@ func TestReadersOfARenewedKey(t *testing.T) {
 
 // A key file of an older version gets the vector keys; the private key does not change.
 func TestVectorKeysForAnOldKeyFile(t *testing.T) {
-	dir := t.TempDir()
-	ca, err := NewCA("prod", time.Hour)
-	require.NoError(t, err)
-	require.NoError(t, SaveCA(dir, ca, false))
-	files := issueTo(t, ca, dir, Server, "n1")
+	ca, dir, files := newServer(t)
 	want := keysOf(t, files)
 	data, err := os.ReadFile(files.Key)
 	require.NoError(t, err)
