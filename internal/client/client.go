@@ -174,7 +174,7 @@ func New(cfg Config) (*Client, error) {
 	c := &Client{
 		Names: names, Attributes: &Attributes{part}, Handles: &Handles{part, names}, Reader: reader, Writer: &Writer{part, blocks},
 		Copier: copier, Blocks: blocks, Locks: &Locks{part}, Placing: &Placing{part, names}, Collection: &Collection{part},
-		Persister: &Persister{part, blocks}, common: part,
+		Persister: &Persister{common: part, blocks: blocks}, common: part,
 	}
 	c.router.Go(copier.followMoved)
 	return c, nil
@@ -205,6 +205,13 @@ func (c *Client) Cluster() *topology.Cluster { return c.router.Cluster() }
 func (c *Client) At(ino posix.Ino) (partition uint16, ok bool) {
 	partition, err := c.router.At(ino)
 	return partition, err == nil
+}
+
+// IsFar reports whether the partition of an inode, as far as the client knows it, has a replica outside of
+// the client's region.
+func (c *Client) IsFar(ino posix.Ino) bool {
+	partition, ok := c.At(ino)
+	return ok && !c.router.Cluster().IsNear(partition, c.cfg.Region)
 }
 
 // Update replaces the description of the cluster, for example after the replacement of replicas. Operations

@@ -8,6 +8,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -15,27 +16,46 @@ import (
 type Persister struct {
 	common
 	blocks *Blocks
+	beside route.BestEffort // Persist of the partitions that an inode is not in
 }
 
 // Persist returns when all these updates survive a loss of power of all servers: those that this client has
 // written, in all partitions, and those that it has seen of the partition of an inode. EIO: Persist cannot
 // guarantee that, for example because all replicas of a partition have lost power before. With servers that
 // keep their logs in memory Persist does not wait.
+//
+// Persist does not depend on other partitions than those of the inode. If another partition does not answer,
+// Persist waits for 5 s. Later calls do not wait for other partitions until all of them answer again
+// (route.BestEffort).
 func (c *Persister) Persist(ctx context.Context, ino posix.Ino) error {
 	at, err := c.router.At(ino)
 	if err != nil {
 		return err
 	}
-	return c.persist(ctx, []uint16{ino.Partition(), at})
+	return c.persist(ctx, c.seenOf(ino.Partition(), at), func(partition uint16) bool { return partition == ino.Partition() || partition == at })
 }
 
-// PersistAll is like Persist, for all updates that this client has written and seen, in all partitions.
+// PersistAll is like Persist, for all updates that this client has written and seen, in all partitions. It
+// waits for all partitions.
 func (c *Persister) PersistAll(ctx context.Context) error {
 	var all []uint16
 	for id := range c.router.Partitions() {
 		all = append(all, uint16(id))
 	}
-	return c.persist(ctx, all)
+	return c.persist(ctx, c.seenOf(all...), everywhere)
+}
+
+// everywhere is true for all partitions.
+func everywhere(uint16) bool { return true }
+
+// seenOf returns what the client has seen of some partitions. Persist need not wait for later changes of
+// others.
+func (c *Persister) seenOf(partitions ...uint16) map[uint16]ask.Seen {
+	seen := make(map[uint16]ask.Seen, len(partitions))
+	for _, id := range partitions {
+		seen[id] = c.router.Seen(id)
+	}
+	return seen
 }
 
 // finishTimeout bounds Finish.
@@ -49,7 +69,7 @@ func (c *Persister) Finish() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
 	defer cancel()
-	if err := c.persist(ctx, nil); err != nil {
+	if err := c.persist(ctx, nil, everywhere); err != nil {
 		c.notices.Warn("unmounted, but some written data may not be on disk: a majority of a partition's replicas, or storage servers, did not confirm it; a loss of power of all servers could lose it",
 			"error", err)
 	}
@@ -82,24 +102,45 @@ func (c *Persister) GiveBack(ctx context.Context) error {
 	return c.outcome(c.router.delegations.giveBackAll(ctx))
 }
 
-func (c *Persister) persist(ctx context.Context, partitions []uint16) error {
+// persist makes all updates of this client survive, and the states in seen. It depends only on the partitions
+// that it needs.
+func (c *Persister) persist(ctx context.Context, seen map[uint16]ask.Seen, needs func(partition uint16) bool) error {
 	ctx, cancel := c.router.Operation(ctx)
 	defer cancel()
-	seen := make(map[uint16]ask.Seen, len(partitions)) // later changes of others need not be waited for
-	for _, id := range partitions {
-		seen[id] = c.router.Seen(id)
-	}
 	if err := c.router.delegations.drain(ctx, true); err != nil {
 		return c.outcome(err)
 	}
-	g, waiting := errgroup.WithContext(ctx)
-	g.Go(func() error { return c.router.Persist(waiting, seen) })
-	for _, s := range c.blocks.stores.All() {
-		if s.unsynced.Any() {
-			g.Go(func() error { return c.blocks.persist(waiting, func() error { return s.sync(waiting) }) })
+	needed := c.unpersisted(seen, needs)
+	others := c.unpersisted(nil, func(partition uint16) bool { return !needs(partition) })
+	if len(others) > 0 {
+		needed = append(needed, func(ctx context.Context) error {
+			return c.beside.Do(ctx, c.router.Go, func(ctx context.Context) error { return all(ctx, others) })
+		})
+	}
+	return c.outcome(all(ctx, needed))
+}
+
+// unpersisted returns functions that wait for the disks of the replicas and of the storage servers of some
+// partitions.
+func (c *Persister) unpersisted(seen map[uint16]ask.Seen, among func(partition uint16) bool) []func(context.Context) error {
+	waits := c.router.Unpersisted(seen, among)
+	for id, s := range c.blocks.stores.All() {
+		if s.unsynced.Any() && among(uint16(id)) {
+			waits = append(waits, func(ctx context.Context) error {
+				return c.blocks.persist(ctx, func() error { return s.sync(ctx) })
+			})
 		}
 	}
-	return c.outcome(g.Wait())
+	return waits
+}
+
+// all calls functions concurrently, and returns the first error.
+func all(ctx context.Context, calls []func(context.Context) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, call := range calls {
+		g.Go(func() error { return call(ctx) })
+	}
+	return g.Wait()
 }
 
 // written is a block store that knows whether blocks were put that may not be on disk yet.

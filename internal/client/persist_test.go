@@ -177,3 +177,80 @@ func TestPersistOfAHeldDirectory(t *testing.T) {
 		require.GreaterOrEqual(t, n.Calls(all...), calls+2)
 	})
 }
+
+// If another partition in which the client has written does not answer, an fsync of a local file waits for
+// some seconds; later ones do not wait. A sync of the mount waits for it. When the partition answers again,
+// fsync covers it again.
+func TestPersistDoesNotDependOnOtherPartitions(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c := n.Client(t, west)
+		f := create(t, c, local(n, 1), "f").Ino
+		makeDir(t, c, posix.Root, "global")
+		all := n.Processes(0, west)
+		n.Fail(clienttest.Silent, all[1:]...)
+		took := func() time.Duration {
+			write(t, c, f, 0, []byte("local"))
+			start := time.Now()
+			require.NoError(t, c.Persist(t.Context(), f))
+			return time.Since(start)
+		}
+		require.Equal(t, 5*time.Second, took())
+		for range 3 {
+			require.Zero(t, took())
+		}
+		require.Equal(t, posix.ETIMEDOUT, c.PersistAll(t.Context()))
+		require.Equal(t, posix.ETIMEDOUT, c.Persist(t.Context(), posix.Root))
+		require.Zero(t, took())
+		n.Fail(clienttest.None, all...)
+		time.Sleep(time.Minute) // fake time: the attempt in the background ends
+		before := n.Calls(all...)
+		require.Zero(t, took())
+		synctest.Wait()
+		require.Equal(t, before, n.Calls(all...), "the attempt in the background has covered it")
+		makeDir(t, c, posix.Root, "again")
+		n.Fail(clienttest.Silent, all[1:]...)
+		require.Equal(t, 5*time.Second, took())
+		require.Zero(t, c.Losses())
+	})
+}
+
+// The same holds for the storage servers of another partition.
+func TestPersistDoesNotDependOnOtherStorage(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		cfg, far := n.Config(west), &unsyncedStore{Store: n.Blocks}
+		cfg.Blocks = func(partition uint16) block.Store {
+			if partition == 2 {
+				return far
+			}
+			return n.Blocks
+		}
+		c, err := client.New(cfg)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, c.Close()) }()
+		f, g := create(t, c, local(n, 1), "f").Ino, create(t, c, local(n, 2), "g").Ino
+		write(t, c, g, 0, make([]byte, 10<<10))
+		start := time.Now()
+		require.NoError(t, c.Persist(t.Context(), f))
+		require.Equal(t, 5*time.Second, time.Since(start))
+		require.NoError(t, c.Persist(t.Context(), f))
+		require.Equal(t, 5*time.Second, time.Since(start))
+		require.Equal(t, posix.ETIMEDOUT, c.Persist(t.Context(), g))
+		far.answers.Store(true)
+		require.NoError(t, c.PersistAll(t.Context()))
+	})
+}
+
+// unsyncedStore is a block store whose Sync does not answer.
+type unsyncedStore struct {
+	block.Store
+	answers atomic.Bool
+}
+
+// Sync implements block.Syncer.
+func (s *unsyncedStore) Sync(ctx context.Context) error {
+	if s.answers.Load() {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}

@@ -18,8 +18,8 @@
 //     (docs/durability.md).
 //   - fsync, fdatasync, and write with O_SYNC or O_DSYNC return when a majority has on disk the content of
 //     the file, all other ordered updates of this mount, and the updates of the file's partition that the
-//     mount has seen. The kernel informs a mount of this kind neither of sync(2) nor of syncfs(2): XattrSync
-//     replaces these.
+//     mount has seen. Other partitions that do not answer are left out after 5 s. The kernel informs a mount
+//     of this kind neither of sync(2) nor of syncfs(2): XattrSync replaces these.
 //   - A program that opens a file sees all earlier writes of all mounts, as far as this client can know them
 //     (close to open, and causally: this mount never returns to a state before one that it has seen). While
 //     the file is open, changes by other mounts show after Config.CacheTime at the latest, and within

@@ -37,7 +37,7 @@ func newWritten(cfg *Config, forget func(posix.Ino)) *written {
 	}
 	return &written{behind.New(behind.Config{
 		Store: contents{cfg.Client}, Delay: writtenDelay, Memory: writtenMemory, Logger: cfg.Logger, Forget: forget,
-		Abandon: client.ErrAbandoned,
+		Abandon: client.ErrAbandoned, IsFar: cfg.Client.IsFar,
 	})}
 }
 
@@ -209,7 +209,7 @@ func (w *written) settleBeside(ctx context.Context, c *client.Client, inos ...po
 
 // settleLocked returns when the content that was written under a lock on an inode is ordered: the next
 // holder of the lock reads it. For files of other partitions, which may be unreachable, it waits at most
-// lockPatience.
+// lockPatience, and not at all if nothing of them was ordered for that time.
 func (w *written) settleLocked(ctx context.Context, c *client.Client, locked posix.Ino) error {
 	if w == nil || w.IsSettled() {
 		return nil
@@ -219,7 +219,7 @@ func (w *written) settleLocked(ctx context.Context, c *client.Client, locked pos
 	}
 	others, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
-	if err := w.settleAll(others); err != nil && ctx.Err() != nil {
+	if err := w.FlushMoving(others, lockPatience); err != nil && ctx.Err() != nil {
 		return err
 	}
 	return nil

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -105,27 +103,17 @@ func OnDisk(r *Router, partition uint16, history, place uint64) {
 	}
 }
 
-// Persist returns once a majority of the replicas of each partition has on disk all answered updates of this
-// client, and for some partitions also the states in seen. It returns EIO if a partition has lost a part of
-// them. It asks only for state that is not known to be on disk.
-func (r *Router) Persist(ctx context.Context, seen map[uint16]ask.Seen) error {
-	var missing []func(ctx context.Context) error
+// Unpersisted returns a function for each of some partitions in which answered updates of this client, or for
+// the partitions in seen these states, are not known to be on disk. The function returns once a majority of
+// the replicas of the partition has them on disk, with EIO if the partition has lost a part of them.
+func (r *Router) Unpersisted(seen map[uint16]ask.Seen, among func(partition uint16) bool) (all []func(ctx context.Context) error) {
 	for _, p := range r.partitions.All() {
 		p.durable.losses(p.net.clock.of(p.id))
-		if target, some := p.durable.target(seen[p.id]); some {
-			missing = append(missing, func(ctx context.Context) error { return p.persist(ctx, target) })
+		if target, some := p.durable.target(seen[p.id]); some && among(p.id) {
+			all = append(all, func(ctx context.Context) error { return p.persist(ctx, target) })
 		}
 	}
-	if len(missing) == 0 {
-		return nil
-	}
-	ctx, cancel := r.Operation(ctx)
-	defer cancel()
-	g, asking := errgroup.WithContext(ctx)
-	for _, ask := range missing {
-		g.Go(func() error { return ask(asking) })
-	}
-	return r.Outcome(g.Wait())
+	return all
 }
 
 // persist returns once a majority of the replicas of p has target on disk.

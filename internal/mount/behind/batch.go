@@ -45,6 +45,7 @@ type Staged interface {
 // run is a batch that is being collected or ordered.
 type run struct {
 	Batch
+	far     bool // of the budget
 	length  int
 	timer   *time.Timer
 	staging sync.WaitGroup // parts that are being stored
@@ -57,6 +58,7 @@ type run struct {
 func newRun(w *Write) *run {
 	return &run{
 		Batch: Batch{Ino: w.Ino, Cred: w.Cred, Offset: w.Offset, Append: w.Append},
+		far:   w.far,
 		done:  make(chan struct{}),
 	}
 }
@@ -67,7 +69,7 @@ func (r *run) end() uint64 { return r.Offset + uint64(r.length) }
 // takes reports whether a write can be added to the batch.
 func (r *run) takes(w *Write) bool {
 	switch {
-	case r == nil || r.Cred != w.Cred || r.Append != w.Append || r.Set != 0:
+	case r == nil || r.Cred != w.Cred || r.Append != w.Append || r.far != w.far || r.Set != 0:
 		return false
 	case w.Append: // a write with Append is in one command
 		return r.length+len(w.Data) <= maxBlocks*blockSize

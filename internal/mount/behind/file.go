@@ -19,6 +19,7 @@ type file struct {
 	current  *run              // GUARDED_BY mu; collects writes; nil: none
 	last     *run              // GUARDED_BY mu; the batch that will be ordered last; nil: all sealed batches are ordered
 	sealed   int               // GUARDED_BY mu; number of batches that are sealed and not ordered
+	moved    time.Time         // GUARDED_BY mu; when the last batch was ordered, or when the first of sealed was sealed
 	failures uint64            // GUARDED_BY mu; number of batches that could not be ordered
 	failure  error             // GUARDED_BY mu; error of the last of them
 	reported map[uint64]uint64 // GUARDED_BY mu; by open handle: the number of failures that FlushHandle has reported
@@ -56,8 +57,9 @@ func (f *file) stage(r *run, p *Part) {
 	r.staging.Add(1)
 	f.files.running.Go(func() {
 		defer r.staging.Done()
-		f.files.staging <- struct{}{}
-		defer func() { <-f.files.staging }()
+		staging := f.files.budget.staging[r.far]
+		staging <- struct{}{}
+		defer func() { <-staging }()
 		if f.silent.Load() {
 			r.fail(posix.ETIMEDOUT) // do not wait for another timeout
 			return
@@ -89,6 +91,9 @@ func (f *file) end(r *run) (before *run) {
 	r.timer.Stop()
 	before = f.last
 	f.made, f.current, f.last = nil, nil, r
+	if f.sealed == 0 {
+		f.moved = time.Now()
+	}
 	f.sealed++
 	return before
 }
@@ -219,9 +224,17 @@ func (f *file) ordered(r *run) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sealed--
+	f.moved = time.Now()
 	if f.last == r {
 		f.last = nil
 	}
+}
+
+// isStuck reports whether batches wait, and none was ordered for a time.
+func (f *file) isStuck(most time.Duration) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sealed > 0 && time.Since(f.moved) > most
 }
 
 // isDirty reports whether the file has content that is not ordered.

@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/recent"
@@ -28,7 +26,9 @@ type Store interface {
 type Config struct {
 	Store  Store
 	Delay  time.Duration // content is ordered this time after the write at the latest
-	Memory int64         // bound of the kept content in bytes; at least the length of the longest write
+	Memory int64         // bound of the kept content in bytes; at least twice the length of the longest write
+	// IsFar reports whether a file has a replica outside of the region of the mount. nil: no file has.
+	IsFar  func(ino posix.Ino) bool
 	Logger *slog.Logger
 	// Forget is called when content of an inode was lost, so that caches of the inode are invalid. nil:
 	// there are no caches.
@@ -39,7 +39,7 @@ type Config struct {
 
 // Limits.
 const (
-	maxStaging = 8        // blocks that are being stored at the same time
+	maxStaging = 8        // blocks of near files that are being stored at the same time, and of far files
 	maxSealed  = 64       // batches of a file that wait to be ordered
 	runCost    = 20 << 10 // memory of a batch beside its content, in bytes: a first part, a timer, a goroutine
 	maxSettled = 1 << 12  // inodes for which the time of the last order is remembered
@@ -48,9 +48,8 @@ const (
 // Files has the kept content of the files of a mount. Its methods may be called concurrently.
 type Files struct {
 	cfg       Config
-	memory    *semaphore.Weighted
-	staging   chan struct{} // holds a token for each block that is being stored
-	unordered atomic.Int64  // number of batches that are not ordered yet
+	budget    budget
+	unordered atomic.Int64 // number of batches that are not ordered yet
 
 	life    context.Context
 	end     context.CancelCauseFunc
@@ -71,7 +70,7 @@ type Files struct {
 // New returns Files. The caller must call Close.
 func New(cfg Config) *Files {
 	f := &Files{
-		cfg: cfg, memory: semaphore.NewWeighted(cfg.Memory), staging: make(chan struct{}, maxStaging),
+		cfg: cfg, budget: newBudget(cfg.Memory),
 		settled: recent.New[posix.Ino, uint64](maxSettled), files: map[posix.Ino]*file{}, unreportedLosses: unreportedLosses{inos: map[posix.Ino]struct{}{}},
 	}
 	f.life, f.end = context.WithCancelCause(context.Background())
@@ -87,6 +86,8 @@ type Write struct {
 	Data      []byte
 	Append    bool
 	KillSetID bool
+
+	far bool // of the budget
 }
 
 // Write keeps a write. If kept is false, the caller must flush the file and order the write itself. An error
@@ -94,19 +95,20 @@ type Write struct {
 func (f *Files) Write(ctx context.Context, w *Write) (kept bool, err error) {
 	size := int64(len(w.Data))
 	most := size + runCost
-	if size == 0 || most > f.cfg.Memory || w.Offset > posix.MaxSize || uint64(size) > posix.MaxSize-w.Offset {
+	w.far = f.cfg.IsFar != nil && f.cfg.IsFar(w.Ino)
+	if size == 0 || !f.budget.takes(most, w.far) || w.Offset > posix.MaxSize || uint64(size) > posix.MaxSize-w.Offset {
 		return false, nil
 	}
-	if !f.memory.TryAcquire(most) {
-		f.seal(func(posix.Ino) bool { return true })
-		if err := f.memory.Acquire(ctx, most); err != nil {
+	if !f.budget.tryAcquire(most, w.far) {
+		f.seal(func(*file) bool { return true })
+		if err := f.budget.acquire(ctx, most, w.far); err != nil {
 			return false, posix.EINTR
 		}
 	}
 	at := f.lock(w.Ino)
 	defer at.mu.Unlock()
 	grown, kept := at.take(w)
-	f.memory.Release(most - grown) // overwritten content takes no additional memory
+	f.budget.release(most-grown, w.far) // overwritten content takes no additional memory
 	return kept, nil
 }
 
@@ -282,6 +284,16 @@ func (f *Files) FlushAll(ctx context.Context) error {
 
 // FlushThose calls Flush for the files for which those is true.
 func (f *Files) FlushThose(ctx context.Context, those func(posix.Ino) bool) error {
+	return f.flush(ctx, func(at *file) bool { return those(at.ino) })
+}
+
+// FlushMoving calls Flush for all files but those of which content waits, and none was ordered for a time:
+// their servers probably do not answer.
+func (f *Files) FlushMoving(ctx context.Context, most time.Duration) error {
+	return f.flush(ctx, func(at *file) bool { return !at.isStuck(most) })
+}
+
+func (f *Files) flush(ctx context.Context, those func(*file) bool) error {
 	for _, r := range f.seal(those) {
 		if err := r.wait(ctx); err != nil {
 			return err
@@ -291,14 +303,14 @@ func (f *Files) FlushThose(ctx context.Context, those func(posix.Ino) bool) erro
 }
 
 // seal seals the batches of the files for which those is true, and returns the batches to wait for.
-func (f *Files) seal(those func(posix.Ino) bool) (last []*run) {
+func (f *Files) seal(those func(*file) bool) (last []*run) {
 	if f.unordered.Load() == 0 && !f.closed.Load() {
 		return nil
 	}
 	f.mu.Lock()
 	all := make([]*file, 0, len(f.files))
-	for ino, at := range f.files {
-		if those(ino) {
+	for _, at := range f.files {
+		if those(at) {
 			all = append(all, at)
 		}
 	}
@@ -315,7 +327,7 @@ func (f *Files) seal(those func(posix.Ino) bool) (last []*run) {
 func (f *Files) ordered(at *file, r *run, err error) {
 	f.settled.Put(at.ino, f.count.Add(1))
 	f.unordered.Add(-1)
-	f.memory.Release(int64(r.length) + runCost)
+	f.budget.release(int64(r.length)+runCost, r.far)
 	if f.cfg.Forget != nil && err != nil {
 		f.cfg.Forget(at.ino)
 	}

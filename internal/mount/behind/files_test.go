@@ -206,7 +206,7 @@ func TestContentAgainstAModel(t *testing.T) {
 		}
 		require.Zero(t, c.staged)
 		require.Empty(t, f.files)
-		require.True(t, f.memory.TryAcquire(8<<20), "no memory is held")
+		require.True(t, f.budget.tryAcquire(8<<20, false), "no memory is held")
 	}
 }
 
@@ -293,7 +293,7 @@ func TestEachHandleIsToldOfALossOnce(t *testing.T) {
 			write(t, f, Write{Ino: 1, Handle: 4, Data: []byte("x")})
 			require.NoError(t, f.FlushHandle(t.Context(), 1, 4))
 			require.Zero(t, c.staged, "blocks of lost content are given up")
-			require.True(t, f.memory.TryAcquire(64<<20))
+			require.True(t, f.budget.tryAcquire(64<<20, false))
 		})
 	}
 }
@@ -430,7 +430,7 @@ func TestOneTimeoutForAll(t *testing.T) {
 	s := silent{&atomic.Int32{}}
 	f := filesOf(t, &cluster{}, never, 64<<20)
 	f.cfg.Store = s
-	require.True(t, f.memory.TryAcquire(20*(4096+runCost)))
+	require.True(t, f.budget.tryAcquire(20*(4096+runCost), false))
 	at := f.lock(1)
 	for i := range uint64(20) { // of which all but the last are sealed before the first is ordered
 		_, ok := at.take(&Write{Ino: 1, Handle: 1, Offset: 8192 * i, Data: make([]byte, 4096)})

@@ -1,0 +1,105 @@
+package behind
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// hungFar is a Store in which operations on far files hang.
+type hungFar struct {
+	*cluster
+}
+
+func isFar(ino posix.Ino) bool { return ino >= 100 }
+
+func (h hungFar) Stage(ctx context.Context, ino posix.Ino, data *block.Draft) (Staged, error) {
+	if isFar(ino) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return h.cluster.Stage(ctx, ino, data)
+}
+
+func (h hungFar) Write(ctx context.Context, b *Batch) error {
+	if isFar(b.Ino) {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return h.cluster.Write(ctx, b)
+}
+
+// While the servers of a far region do not answer, programs fill the far files' part of the memory and of the
+// blocks that are being stored. Near files have the rest.
+func TestFarContentLeavesRoom(t *testing.T) {
+	c := &cluster{content: map[posix.Ino][]byte{}}
+	f := New(Config{Store: hungFar{c}, Delay: time.Hour, Memory: 64 << 20, IsFar: isFar, Logger: slog.New(slog.DiscardHandler), Abandon: context.Canceled})
+	far, giveUp := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		for i := uint64(0); ; i++ {
+			if _, err := f.Write(far, &Write{Ino: 100 + posix.Ino(i%2), Handle: 100, Offset: i / 2 << 20, Data: make([]byte, 1<<20)}); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	full := func() bool {
+		free := f.budget.tryAcquire(2<<20, true)
+		if free {
+			f.budget.release(2<<20, true)
+		}
+		return !free
+	}
+	require.Eventually(t, full, 10*time.Second, time.Millisecond)
+	near, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for i := range uint64(100) {
+		kept, err := f.Write(near, &Write{Ino: 1, Handle: 1, Offset: i << 20, Data: make([]byte, 1<<20)})
+		require.NoError(t, err)
+		require.True(t, kept)
+	}
+	require.NoError(t, f.Flush(t.Context(), 1))
+	require.Len(t, c.read(1), 100<<20)
+	giveUp()
+	require.ErrorIs(t, <-ended, posix.EINTR)
+	gone, give := context.WithCancel(t.Context())
+	give()
+	f.Close(gone)
+	require.True(t, f.budget.tryAcquire(32<<20, true), "no memory is held")
+	require.True(t, f.budget.tryAcquire(32<<20, false))
+}
+
+// FlushMoving waits for a file only until nothing of it was ordered for the given time.
+func TestFlushMovingLeavesStuckFilesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{content: map[posix.Ino][]byte{}}
+		f := New(Config{Store: hungFar{c}, Delay: time.Hour, Memory: 64 << 20, IsFar: isFar, Logger: slog.New(slog.DiscardHandler), Abandon: context.Canceled})
+		const patience = 5 * time.Second
+		flush := func() time.Duration {
+			write(t, f, Write{Ino: 1, Handle: 1, Append: true, Data: []byte("near")})
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			began := time.Now()
+			_ = f.FlushMoving(ctx, patience)
+			return time.Since(began)
+		}
+		require.Zero(t, flush())
+		write(t, f, Write{Ino: 100, Handle: 100, Append: true, Data: []byte("far")})
+		require.Equal(t, patience, flush())
+		write(t, f, Write{Ino: 100, Handle: 100, Append: true, Data: []byte("more")})
+		time.Sleep(time.Millisecond) // fake time
+		require.Zero(t, flush())
+		require.Len(t, c.read(1), 3*len("near"))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		f.Close(ctx)
+	})
+}
