@@ -112,11 +112,11 @@ func (c *Persister) persist(ctx context.Context, seen map[uint16]ask.Seen, needs
 		return c.outcome(err)
 	}
 	g, waiting := errgroup.WithContext(ctx)
-	for _, partition := range c.router.Unpersisted(seen) {
+	for _, partition := range route.Unpersisted(c.router.Router, seen) {
 		if needs(partition) {
 			g.Go(func() error { return c.router.Persist(waiting, partition, seen[partition]) })
 		} else {
-			g.Go(func() error { return c.router.PersistBeside(waiting, partition) })
+			g.Go(func() error { return route.PersistBeside(waiting, c.router.Router, partition) })
 		}
 	}
 	for id, s := range c.blocks.stores.All() {

@@ -105,7 +105,7 @@ func OnDisk(r *Router, partition uint16, history, place uint64) {
 
 // Unpersisted returns the partitions in which answered updates of this client, or for the partitions in seen
 // these states, are not known to be on disk.
-func (r *Router) Unpersisted(seen map[uint16]ask.Seen) (all []uint16) {
+func Unpersisted(r *Router, seen map[uint16]ask.Seen) (all []uint16) {
 	for _, p := range r.partitions.All() {
 		p.durable.losses(p.net.clock.of(p.id))
 		if _, some := p.durable.target(seen[p.id]); some {
@@ -126,9 +126,9 @@ func (r *Router) Persist(ctx context.Context, partition uint16, seen ask.Seen) e
 	return p.persistAll(ctx, seen)
 }
 
-// PersistBeside is like Persist, for an operation that does not depend on the partition. If the partition does
+// PersistBeside is like Router.Persist, for an operation that does not depend on the partition. If the partition does
 // not answer, it returns after some seconds, and at once from then on until the partition answers again.
-func (r *Router) PersistBeside(ctx context.Context, partition uint16) error {
+func PersistBeside(ctx context.Context, r *Router, partition uint16) error {
 	p, err := r.partition(partition)
 	if err != nil {
 		return err
@@ -141,8 +141,8 @@ func (r *Router) PersistBeside(ctx context.Context, partition uint16) error {
 	return err
 }
 
-// persistAll returns once a majority of the replicas of p has on disk all answered updates of this client, and
-// seen.
+// persistAll returns once a majority of the replicas of p has on disk all answered updates of this client,
+// and seen.
 func (p *partition) persistAll(ctx context.Context, seen ask.Seen) error {
 	if target, some := p.durable.target(seen); some {
 		return p.persist(ctx, target)
