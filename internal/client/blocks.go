@@ -20,6 +20,7 @@ const parallel = 8
 type Blocks struct {
 	common
 	stores   route.ByPartition[*written]
+	away     away
 	bringing chan struct{} // one token for each block that is being copied to the partition of its moved file
 }
 

@@ -174,7 +174,7 @@ func New(cfg Config) (*Client, error) {
 	c := &Client{
 		Names: names, Attributes: &Attributes{part}, Handles: &Handles{part, names}, Reader: reader, Writer: &Writer{part, blocks},
 		Copier: copier, Blocks: blocks, Locks: &Locks{part}, Placing: &Placing{part, names}, Collection: &Collection{part},
-		Persister: &Persister{common: part, blocks: blocks}, common: part,
+		Persister: &Persister{part, blocks}, common: part,
 	}
 	c.router.Go(copier.followMoved)
 	return c, nil

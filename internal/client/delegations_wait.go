@@ -128,7 +128,7 @@ func (d *delegations) await(ctx context.Context, all []end) error {
 
 // drain waits until all operations that are in logs now are acknowledged or lost. With onDisk, the batches
 // that are sent from now on request an answer which says that the operations are on disk. The answer to a
-// batch that was sent before does not say that: then route.Router.Persist must query the replicas.
+// batch that was sent before does not say that: then Persister.persist must query the replicas.
 func (d *delegations) drain(ctx context.Context, onDisk bool) error {
 	if d.isIdle() {
 		return nil

@@ -16,7 +16,6 @@ import (
 type Persister struct {
 	common
 	blocks *Blocks
-	beside route.BestEffort // Persist of the partitions that an inode is not in
 }
 
 // Persist returns when all these updates survive a loss of power of all servers: those that this client has
@@ -24,15 +23,17 @@ type Persister struct {
 // guarantee that, for example because all replicas of a partition have lost power before. With servers that
 // keep their logs in memory Persist does not wait.
 //
-// Persist does not depend on other partitions than those of the inode. If another partition does not answer,
-// Persist waits for 5 s. Later calls do not wait for other partitions until all of them answer again
+// Persist depends on the partitions that the inode is in, or in which this client has written it. If others do
+// not answer, it waits for them for 5 s, and later calls do not wait until they answer again
 // (route.BestEffort).
 func (c *Persister) Persist(ctx context.Context, ino posix.Ino) error {
 	at, err := c.router.At(ino)
 	if err != nil {
 		return err
 	}
-	return c.persist(ctx, c.seenOf(ino.Partition(), at), func(partition uint16) bool { return partition == ino.Partition() || partition == at })
+	return c.persist(ctx, c.seenOf(ino.Partition(), at), func(partition uint16) bool {
+		return partition == ino.Partition() || partition == at || c.blocks.away.has(ino, partition)
+	})
 }
 
 // PersistAll is like Persist, for all updates that this client has written and seen, in all partitions. It
@@ -110,43 +111,34 @@ func (c *Persister) persist(ctx context.Context, seen map[uint16]ask.Seen, needs
 	if err := c.router.delegations.drain(ctx, true); err != nil {
 		return c.outcome(err)
 	}
-	needed := c.unpersisted(seen, needs)
-	others := c.unpersisted(nil, func(partition uint16) bool { return !needs(partition) })
-	if len(others) > 0 {
-		needed = append(needed, func(ctx context.Context) error {
-			return c.beside.Do(ctx, c.router.Go, func(ctx context.Context) error { return all(ctx, others) })
-		})
-	}
-	return c.outcome(all(ctx, needed))
-}
-
-// unpersisted returns functions that wait for the disks of the replicas and of the storage servers of some
-// partitions.
-func (c *Persister) unpersisted(seen map[uint16]ask.Seen, among func(partition uint16) bool) []func(context.Context) error {
-	waits := c.router.Unpersisted(seen, among)
-	for id, s := range c.blocks.stores.All() {
-		if s.unsynced.Any() && among(uint16(id)) {
-			waits = append(waits, func(ctx context.Context) error {
-				return c.blocks.persist(ctx, func() error { return s.sync(ctx) })
-			})
+	g, waiting := errgroup.WithContext(ctx)
+	for _, partition := range route.Unpersisted(c.router.Router, seen) {
+		if needs(partition) {
+			g.Go(func() error { return c.router.Persist(waiting, partition, seen[partition]) })
+		} else {
+			g.Go(func() error { return route.PersistBeside(waiting, c.router.Router, partition) })
 		}
 	}
-	return waits
-}
-
-// all calls functions concurrently, and returns the first error.
-func all(ctx context.Context, calls []func(context.Context) error) error {
-	g, ctx := errgroup.WithContext(ctx)
-	for _, call := range calls {
-		g.Go(func() error { return call(ctx) })
+	for id, s := range c.blocks.stores.All() {
+		sync := func(ctx context.Context) error {
+			return c.blocks.persist(ctx, func() error { return s.sync(ctx) })
+		}
+		switch {
+		case !s.unsynced.Any():
+		case needs(uint16(id)):
+			g.Go(func() error { return sync(waiting) })
+		default:
+			g.Go(func() error { _, err := s.beside.Do(waiting, c.router.Go, sync); return err })
+		}
 	}
-	return g.Wait()
+	return c.outcome(g.Wait())
 }
 
 // written is a block store that knows whether blocks were put that may not be on disk yet.
 type written struct {
 	block.Store
 	unsynced block.Unsynced
+	beside   route.BestEffort // sync of an operation that does not depend on this store
 }
 
 // Put implements block.Store.

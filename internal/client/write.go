@@ -139,6 +139,7 @@ func (c *Writer) writePart(ctx context.Context, cred posix.Cred, w *Write) (rout
 			return &cmd, ids.First.Session(), nil
 		}
 		decided() // the file has moved, or the session has ended
+		c.blocks.away.wrote(w.Ino, at)
 		ids, err = c.router.NumberBlocks(ctx, at, blockCount(w.Data))
 		if err != nil {
 			return nil, 0, err
@@ -228,6 +229,7 @@ func (c *Writer) writeParts(ctx context.Context, cmd *meta.Command, parts []Part
 		}
 	}
 	return c.router.UpdateBuilt(ctx, cmd.Ino, func(at uint16) (_ *meta.Command, session uint64, err error) {
+		c.blocks.away.wrote(cmd.Ino, at)
 		cmd.Blocks, session, err = c.stageParts(ctx, at, parts)
 		return cmd, session, err
 	})

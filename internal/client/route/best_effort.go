@@ -4,48 +4,46 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/globalfs/globalfs/internal/pause"
 )
 
 // Times of BestEffort.
 const (
-	bestEffortTime  = 5 * time.Second  // how long an operation waits at most
-	bestEffortAgain = 30 * time.Second // how long work in the background takes at most
+	bestEffortTime    = 5 * time.Second  // how long an operation waits at most
+	bestEffortAttempt = 30 * time.Second // how long an attempt in the background takes at most
+	bestEffortAgain   = time.Second      // between two attempts
 )
 
-// BestEffort runs work that makes the result of an operation better, but that the operation does not need,
-// such as an fsync of the updates in other partitions. An operation waits for the work. If the work fails, or
-// takes longer than bestEffortTime, the operation continues without it. From then on operations do not wait:
-// each one begins the work in the background, unless it is under way there. When the work has succeeded once,
+// BestEffort runs work that makes the result of an operation better, but on which the operation does not
+// depend, such as an fsync of the updates in another partition. An operation waits for the work. If the work
+// takes longer than bestEffortTime, or than half of the time of the operation, the operation continues without
+// it. From then on operations do not wait, and the work is repeated in the background. When it has succeeded,
 // operations wait for it again. The zero value is ready for use. Its methods may be called concurrently.
 type BestEffort struct {
-	mu     sync.Mutex
-	late   bool // GUARDED_BY mu; the last work has failed, or took too long
-	trying bool // GUARDED_BY mu; the work is under way in the background
+	mu   sync.Mutex
+	late bool // GUARDED_BY mu; the work took too long, and is repeated in the background
 }
 
-// Do runs work. background runs a function in a goroutine of the client. Do returns an error only if ctx
-// ends.
-func (b *BestEffort) Do(ctx context.Context, background func(func(life context.Context)), work func(ctx context.Context) error) error {
+// Do runs work, which may be called several times and by several goroutines. background runs a function in a
+// goroutine of the client. waited is false if Do did not wait for the end of work; then err is nil.
+func (b *BestEffort) Do(ctx context.Context, background func(func(life context.Context)), work func(ctx context.Context) error) (waited bool, err error) {
 	if b.isLate() {
-		if b.begin() {
-			background(func(life context.Context) {
-				trying, cancel := context.WithTimeout(life, bestEffortAgain)
-				defer cancel()
-				b.ended(work(trying))
-			})
-		}
-		return nil
+		return false, nil
 	}
-	bounded, cancel := context.WithTimeout(ctx, bestEffortTime)
+	most := bestEffortTime
+	if end, bounded := ctx.Deadline(); bounded {
+		most = min(most, time.Until(end)/2)
+	}
+	bounded, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	err := work(bounded)
-	if err == nil || ctx.Err() != nil {
-		return ctx.Err()
+	if err := work(bounded); err == nil || bounded.Err() == nil || ctx.Err() != nil {
+		return true, err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.late = true
-	return nil
+	if b.becomesLate() {
+		background(func(life context.Context) { b.repeat(life, work) })
+	}
+	return false, nil
 }
 
 func (b *BestEffort) isLate() bool {
@@ -54,18 +52,26 @@ func (b *BestEffort) isLate() bool {
 	return b.late
 }
 
-// begin reports whether the caller must begin the work in the background.
-func (b *BestEffort) begin() bool {
+// becomesLate reports whether the caller must repeat the work in the background.
+func (b *BestEffort) becomesLate() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	before := b.trying
-	b.trying = true
+	before := b.late
+	b.late = true
 	return !before
 }
 
-// ended records the end of the work in the background.
-func (b *BestEffort) ended(err error) {
+// repeat runs work until it has succeeded, or life ends.
+func (b *BestEffort) repeat(life context.Context, work func(ctx context.Context) error) {
+	for {
+		attempt, cancel := context.WithTimeout(life, bestEffortAttempt)
+		err := work(attempt)
+		cancel()
+		if err == nil || pause.For(life, bestEffortAgain) != nil {
+			break
+		}
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.trying, b.late = false, err != nil
+	b.late = false
 }

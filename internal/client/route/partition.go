@@ -24,7 +24,7 @@ type partition struct {
 	counts   counts
 	measured distance
 	durable  durable
-	beside   BestEffort          // the Persist of an operation that does not need this partition
+	beside   BestEffort          // persistAll of an operation that does not depend on this partition
 	window   *semaphore.Weighted // bytes of updates under way
 
 	opening chan struct{} // holds one token while a session is being opened

@@ -103,17 +103,51 @@ func OnDisk(r *Router, partition uint16, history, place uint64) {
 	}
 }
 
-// Unpersisted returns a function for each of some partitions in which answered updates of this client, or for
-// the partitions in seen these states, are not known to be on disk. The function returns once a majority of
-// the replicas of the partition has them on disk, with EIO if the partition has lost a part of them.
-func (r *Router) Unpersisted(seen map[uint16]ask.Seen, among func(partition uint16) bool) (all []func(ctx context.Context) error) {
+// Unpersisted returns the partitions in which answered updates of this client, or for the partitions in seen
+// these states, are not known to be on disk.
+func Unpersisted(r *Router, seen map[uint16]ask.Seen) (all []uint16) {
 	for _, p := range r.partitions.All() {
 		p.durable.losses(p.net.clock.of(p.id))
-		if target, some := p.durable.target(seen[p.id]); some && among(p.id) {
-			all = append(all, func(ctx context.Context) error { return p.persist(ctx, target) })
+		if _, some := p.durable.target(seen[p.id]); some {
+			all = append(all, p.id)
 		}
 	}
 	return all
+}
+
+// Persist returns once a majority of the replicas of a partition has on disk all answered updates of this
+// client, and a state that it has seen. It returns EIO if the partition has lost a part of them. It asks only
+// for state that is not known to be on disk.
+func (r *Router) Persist(ctx context.Context, partition uint16, seen ask.Seen) error {
+	p, err := r.partition(partition)
+	if err != nil {
+		return err
+	}
+	return p.persistAll(ctx, seen)
+}
+
+// PersistBeside is like Router.Persist, for an operation that does not depend on the partition. If the partition does
+// not answer, it returns after some seconds, and at once from then on until the partition answers again.
+func PersistBeside(ctx context.Context, r *Router, partition uint16) error {
+	p, err := r.partition(partition)
+	if err != nil {
+		return err
+	}
+	waited, err := p.beside.Do(ctx, r.Go, func(ctx context.Context) error { return p.persistAll(ctx, ask.Seen{}) })
+	if !waited {
+		p.net.notices.Rarely("persist beside", "a partition does not answer: fsync of files in other partitions does not cover the changes that this mount has made there; check that its servers run and can be reached",
+			"partition", p.id, "path", p.path)
+	}
+	return err
+}
+
+// persistAll returns once a majority of the replicas of p has on disk all answered updates of this client,
+// and seen.
+func (p *partition) persistAll(ctx context.Context, seen ask.Seen) error {
+	if target, some := p.durable.target(seen); some {
+		return p.persist(ctx, target)
+	}
+	return nil
 }
 
 // persist returns once a majority of the replicas of p has target on disk.

@@ -14,12 +14,11 @@ type file struct {
 	files  *Files
 	ino    posix.Ino
 	silent atomic.Bool // servers did not answer: content is lost, and no more is sent to them
+	sealed progress    // of the batches that are sealed
 
 	mu       sync.Mutex
 	current  *run              // GUARDED_BY mu; collects writes; nil: none
 	last     *run              // GUARDED_BY mu; the batch that will be ordered last; nil: all sealed batches are ordered
-	sealed   int               // GUARDED_BY mu; number of batches that are sealed and not ordered
-	moved    time.Time         // GUARDED_BY mu; when the last batch was ordered, or when the first of sealed was sealed
 	failures uint64            // GUARDED_BY mu; number of batches that could not be ordered
 	failure  error             // GUARDED_BY mu; error of the last of them
 	reported map[uint64]uint64 // GUARDED_BY mu; by open handle: the number of failures that FlushHandle has reported
@@ -35,7 +34,7 @@ func (f *file) take(w *Write) (grown int64, ok bool) {
 		return 0, false
 	}
 	if !f.current.takes(w) {
-		if f.sealed >= maxSealed {
+		if f.sealed.count() >= maxSealed {
 			return 0, false
 		}
 		grown = runCost
@@ -91,10 +90,10 @@ func (f *file) end(r *run) (before *run) {
 	r.timer.Stop()
 	before = f.last
 	f.made, f.current, f.last = nil, nil, r
-	if f.sealed == 0 {
-		f.moved = time.Now()
+	f.sealed.began()
+	if r.far {
+		f.files.far.began()
 	}
-	f.sealed++
 	return before
 }
 
@@ -219,22 +218,24 @@ func (f *file) demandDisk() {
 	}
 }
 
-// ordered records the end of a batch.
-func (f *file) ordered(r *run) {
+// ended records the end of a batch, which was ordered or has failed.
+func (f *file) ended(r *run, ordered bool) {
+	f.sealed.ended(ordered)
+	if r.far {
+		f.files.far.ended(ordered)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.sealed--
-	f.moved = time.Now()
 	if f.last == r {
 		f.last = nil
 	}
 }
 
-// isStuck reports whether batches wait, and none was ordered for a time.
-func (f *file) isStuck(most time.Duration) bool {
+// isFar reports whether the file has far content that is not ordered.
+func (f *file) isFar() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.sealed > 0 && time.Since(f.moved) > most
+	return f.current != nil && f.current.far || f.last != nil && f.last.far
 }
 
 // isDirty reports whether the file has content that is not ordered.

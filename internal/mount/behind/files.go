@@ -22,7 +22,7 @@ type Store interface {
 	IsQuick(ino posix.Ino) bool
 }
 
-// Config of Files. All fields but Forget must be set.
+// Config of Files. All fields but Forget and IsFar must be set.
 type Config struct {
 	Store  Store
 	Delay  time.Duration // content is ordered this time after the write at the latest
@@ -49,6 +49,7 @@ const (
 type Files struct {
 	cfg       Config
 	budget    budget
+	far       progress     // of all far files together
 	unordered atomic.Int64 // number of batches that are not ordered yet
 
 	life    context.Context
@@ -100,7 +101,7 @@ func (f *Files) Write(ctx context.Context, w *Write) (kept bool, err error) {
 		return false, nil
 	}
 	if !f.budget.tryAcquire(most, w.far) {
-		f.seal(func(*file) bool { return true })
+		f.seal(func(at *file) bool { return !w.far || at.isFar() })
 		if err := f.budget.acquire(ctx, most, w.far); err != nil {
 			return false, posix.EINTR
 		}
@@ -288,9 +289,9 @@ func (f *Files) FlushThose(ctx context.Context, those func(posix.Ino) bool) erro
 }
 
 // FlushMoving calls Flush for all files but those of which content waits, and none was ordered for a time:
-// their servers probably do not answer.
+// their servers probably do not answer. If that is true for the far files together, it is true for each one.
 func (f *Files) FlushMoving(ctx context.Context, most time.Duration) error {
-	return f.flush(ctx, func(at *file) bool { return !at.isStuck(most) })
+	return f.flush(ctx, func(at *file) bool { return !at.sealed.isStuck(most) && !(f.far.isStuck(most) && at.isFar()) })
 }
 
 func (f *Files) flush(ctx context.Context, those func(*file) bool) error {
@@ -331,7 +332,7 @@ func (f *Files) ordered(at *file, r *run, err error) {
 	if f.cfg.Forget != nil && err != nil {
 		f.cfg.Forget(at.ino)
 	}
-	at.ordered(r)
+	at.ended(r, err == nil)
 	f.tidy(at)
 	close(r.done)
 }
