@@ -16,10 +16,11 @@ const (
 )
 
 // BestEffort runs work that makes the result of an operation better, but on which the operation does not
-// depend, such as an fsync of the updates in another partition. An operation waits for the work. If the work
-// takes longer than bestEffortTime, or than half of the time of the operation, the operation continues without
-// it. From then on operations do not wait, and the work is repeated in the background. When it has succeeded,
-// operations wait for it again. The zero value is ready for use. Its methods may be called concurrently.
+// depend, such as an fsync of the updates in another partition. An operation waits for the work. If the
+// work takes longer than bestEffortTime, or than half of the time of the operation, the operation
+// continues without it. From then on operations do not wait, and the work is repeated in the background.
+// When it has succeeded, operations wait for it again. The zero value is ready for use. Its methods may be
+// called concurrently.
 type BestEffort struct {
 	mu   sync.Mutex
 	late bool // GUARDED_BY mu; the work took too long, and is repeated in the background

@@ -126,8 +126,9 @@ func (r *Router) Persist(ctx context.Context, partition uint16, seen ask.Seen) e
 	return p.persistAll(ctx, seen)
 }
 
-// PersistBeside is like Router.Persist, for an operation that does not depend on the partition. If the partition does
-// not answer, it returns after some seconds, and at once from then on until the partition answers again.
+// PersistBeside is like Router.Persist, for an operation that does not depend on the partition. If the
+// partition does not answer, it returns after some seconds, and at once from then on until the partition
+// answers again.
 func PersistBeside(ctx context.Context, r *Router, partition uint16) error {
 	p, err := r.partition(partition)
 	if err != nil {
