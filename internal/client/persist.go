@@ -23,8 +23,8 @@ type Persister struct {
 // guarantee that, for example because all replicas of a partition have lost power before. With servers that
 // keep their logs in memory Persist does not wait.
 //
-// Persist depends on the partitions that the inode is in, or in which this client has written it. If others do
-// not answer, it waits for them for 5 s, and later calls do not wait until they answer again
+// Persist depends on the partitions that the inode is in, or in which this client has written it. If others
+// do not answer, it waits for them for 5 s, and later calls do not wait until they answer again
 // (route.BestEffort).
 func (c *Persister) Persist(ctx context.Context, ino posix.Ino) error {
 	at, err := c.router.At(ino)

@@ -4,13 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // hungFar is a Store in which operations on far files hang.
@@ -79,7 +79,7 @@ func TestFarContentLeavesRoom(t *testing.T) {
 
 // FlushMoving waits for far files only until nothing of them was ordered for the given time.
 func TestFlushMovingLeavesStuckFilesOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := &cluster{content: map[posix.Ino][]byte{}}
 		f := New(Config{Store: hungFar{c}, Delay: time.Hour, Memory: 64 << 20, IsFar: isFar, Logger: slog.New(slog.DiscardHandler), Abandon: context.Canceled})
 		const patience = 5 * time.Second
