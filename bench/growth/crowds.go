@@ -16,8 +16,8 @@ import (
 // Window is the default of Config.Window.
 const Window = 30 * time.Second
 
-// settle waits for half a window after operations of mounts and sessions: for ten seconds they ask for changes
-// of the names that they have looked up.
+// settle waits for half a window after operations of mounts and sessions: for ten seconds they ask for
+// changes of the names that they have looked up.
 func (r *run) settle(ctx context.Context) error { return pause.For(ctx, r.Window/2) }
 
 // Servers rest when each of them took less than restPart of a processor for a tenth of a window. They are

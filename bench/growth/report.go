@@ -83,8 +83,8 @@ type Report struct {
 	Sessions   *Sessions `json:"sessions,omitempty"`
 }
 
-// Add adds the figures of an earlier run with the same settings, as WriteJSON has written them. The figures of
-// this run replace them.
+// Add adds the figures of an earlier run with the same settings, as WriteJSON has written them. The
+// figures of this run replace them.
 func (r *Report) Add(earlier []byte) error {
 	all := Report{}
 	if err := json.Unmarshal(earlier, &all); err != nil {

@@ -117,8 +117,8 @@ func (cfg *SessionsConfig) create(ctx context.Context, s *session, name string) 
 	return err
 }
 
-// sessionsPerName is the number of sessions with the same certificate. Servers accept 1,024 connections of one
-// certificate, and a session may have several.
+// sessionsPerName is the number of sessions with the same certificate. Servers accept 1,024 connections of
+// one certificate, and a session may have several.
 const sessionsPerName = 100
 
 // idleSessions observes the servers while sessions are open.
@@ -162,7 +162,8 @@ func (r *run) idleSessions(ctx context.Context, report *Report) (err error) {
 	return err
 }
 
-// prepareSessions makes a directory and certificates for sessions, and returns the arguments of their process.
+// prepareSessions makes a directory and certificates for sessions, and returns the arguments of their
+// process.
 func (r *run) prepareSessions(ctx context.Context) (args []string, err error) {
 	if err := r.mount.Start(ctx); err != nil {
 		return nil, err

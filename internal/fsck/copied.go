@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 )
 
-// copied is the metadata of a partition as a running cluster has sent it: keys with their values, in order. It
-// takes hardly more memory than these. A search reads a page, and the checks search little.
+// copied is the metadata of a partition as a running cluster has sent it: keys with their values, in
+// order. It takes hardly more memory than these. A search reads a page, and the checks search little.
 type copied struct {
 	pages [][]byte // of pairs: the lengths of key and value as varints, the key, the value
 	last  []byte   // key

@@ -8,10 +8,10 @@ import (
 	"github.com/syndtr/goleveldb/leveldb/opt"
 )
 
-// The cache of blocks grows with the store. To read one block of 4 KiB, a read of any key needs the filter and
-// the index of a table, which are 100 to 200 KiB long. The filters and indexes of all tables take about a
-// tenth of the bytes of the tables, and more in buffers that LevelDB uses again. If the cache has no room for
-// them, each read loads and checks them again.
+// The cache of blocks grows with the store. To read one block of 4 KiB, a read of any key needs the filter
+// and the index of a table, which are 100 to 200 KiB long. The filters and indexes of all tables take
+// about a tenth of the bytes of the tables, and more in buffers that LevelDB uses again. If the cache has
+// no room for them, each read loads and checks them again.
 const (
 	cachedPart  = 6         // the cache of a small store grows by a sixth of the bytes of the tables,
 	cachedMost  = 256 << 20 // but at most by so many bytes

@@ -10,8 +10,8 @@ import (
 
 // Check reads all stored metadata of one partition, and describes each place that violates an invariant of
 // the package comment; none if the state is sound. It needs about 100 bytes of memory for each inode, and
-// more for each block, and for each entry of one directory at a time. CheckAll checks the invariants that span
-// several partitions.
+// more for each block, and for each entry of one directory at a time. CheckAll checks the invariants that
+// span several partitions.
 func Check(keys Reader) []string {
 	c, ok := checkPartition(keys)
 	if ok {

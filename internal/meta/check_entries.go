@@ -6,9 +6,9 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// entryChecks compare the two keys of each entry, which are in two ranges of the store. Both ranges are in the
-// order of the directories. They are read side by side, so that the names of one directory at a time are in
-// memory.
+// entryChecks compare the two keys of each entry, which are in two ranges of the store. Both ranges are in
+// the order of the directories. They are read side by side, so that the names of one directory at a time
+// are in memory.
 type entryChecks struct {
 	dir   posix.Ino        // the directory whose names are read
 	names map[string]entry // the entries that were read by name, and not by cookie
