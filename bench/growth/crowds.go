@@ -13,10 +13,32 @@ import (
 	"github.com/globalfs/globalfs/test/cluster"
 )
 
-// idleTime is the time for which idle mounts are observed.
-const idleTime = 30 * time.Second
+// Window is the default of Config.Window.
+const Window = 30 * time.Second
 
-// crowds measures many open files, and many idle mounts.
+// settle waits for half a window after operations of mounts and sessions: for ten seconds they ask for
+// changes of the names that they have looked up.
+func (r *run) settle(ctx context.Context) error { return pause.For(ctx, r.Window/2) }
+
+// Servers rest when each of them took less than restPart of a processor for a tenth of a window. They are
+// awaited for restMost at most.
+const (
+	restPart = 0.04
+	restMost = 10 * time.Minute
+)
+
+// rest waits until the servers have ended the work that follows their start: compaction, and two readings of
+// the whole store, for its digest and for damage.
+func (r *run) rest(ctx context.Context, p *Point) error {
+	for began := time.Now(); ; {
+		busiest, err := r.busiest(ctx, r.Window/10)
+		if p.Rest = time.Since(began); err != nil || busiest < restPart || p.Rest > restMost {
+			return err
+		}
+	}
+}
+
+// crowds measures many open files, many idle mounts and many idle sessions.
 func (r *run) crowds(ctx context.Context, report *Report) error {
 	if r.Open > 0 {
 		r.Progress(fmt.Sprintf("%d open files", r.Open))
@@ -28,6 +50,12 @@ func (r *run) crowds(ctx context.Context, report *Report) error {
 		r.Progress(fmt.Sprintf("%d idle mounts", r.Idle))
 		if err := r.idleMounts(ctx, report); err != nil {
 			return fmt.Errorf("idle mounts: %w", err)
+		}
+	}
+	if r.Sessions > 0 {
+		r.Progress(fmt.Sprintf("%d idle sessions", r.Sessions))
+		if err := r.idleSessions(ctx, report); err != nil {
+			return fmt.Errorf("idle sessions: %w", err)
 		}
 	}
 	return nil
@@ -101,7 +129,7 @@ func (r *run) idleMounts(ctx context.Context, report *Report) (err error) {
 			err = errors.Join(err, m.Close())
 		}
 	}()
-	alone, err := r.busiest(ctx)
+	alone, err := r.busiest(ctx, r.Window)
 	if err != nil {
 		return err
 	}
@@ -115,20 +143,23 @@ func (r *run) idleMounts(ctx context.Context, report *Report) (err error) {
 			return err
 		}
 	}
-	with, err := r.busiest(ctx)
+	if err := r.settle(ctx); err != nil {
+		return err
+	}
+	with, err := r.busiest(ctx, r.Window)
 	report.Idle = &Idle{Mounts: r.Idle, Alone: alone, With: with}
 	return err
 }
 
-// busiest returns the part of a processor that the busiest server takes.
-func (r *run) busiest(ctx context.Context) (most float64, err error) {
+// busiest returns the part of a processor that the busiest server takes for a time.
+func (r *run) busiest(ctx context.Context, window time.Duration) (most float64, err error) {
 	before := map[string]time.Duration{}
 	for _, name := range r.cluster.Names() {
 		if before[name], err = bench.ProcessTime(r.cluster.Servers[name].PID()); err != nil {
 			return 0, err
 		}
 	}
-	if err := pause.For(ctx, idleTime); err != nil {
+	if err := pause.For(ctx, window); err != nil {
 		return 0, err
 	}
 	for _, name := range r.cluster.Names() {
@@ -136,7 +167,7 @@ func (r *run) busiest(ctx context.Context) (most float64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		most = max(most, float64(after-before[name])/float64(idleTime))
+		most = max(most, float64(after-before[name])/float64(window))
 	}
 	return most, nil
 }

@@ -32,21 +32,37 @@ func nameOf(i int) string { return fmt.Sprintf("file-%08d", i) }
 // branchOf returns the name of the directory of a file that is not in the one directory.
 func branchOf(i int) string { return fmt.Sprintf("branch-%06d", i/branch) }
 
-// fill makes the files from number from on, below number to, in the store of a stopped replica. It returns
-// the digests of the store before and after.
-func (p *plan) fill(ctx context.Context, store string, partition uint16, from, to int) (before, after digest.Sum, err error) {
-	keys, err := kv.Open(store, kv.Options{WriteBuffer: 32 << 20})
+// openStore opens the store of a stopped replica.
+func openStore(dir string) (*kv.Store, error) {
+	keys, err := kv.Open(dir, kv.Options{WriteBuffer: 32 << 20})
 	if err != nil {
-		return before, after, err
+		return nil, err
+	}
+	if err := replica.KeepDigest(keys); err != nil {
+		return nil, errors.Join(err, keys.Close())
+	}
+	return keys, nil
+}
+
+// sumOf returns the digest of the store of a stopped replica.
+func sumOf(dir string) (sum digest.Sum, err error) {
+	keys, err := openStore(dir)
+	if err != nil {
+		return sum, err
+	}
+	return keys.Digest(), keys.Close()
+}
+
+// fill makes the files from number from on, below number to, in the store of a stopped replica.
+func (p *plan) fill(ctx context.Context, store string, partition uint16, from, to int) (err error) {
+	keys, err := openStore(store)
+	if err != nil {
+		return err
 	}
 	defer func() { err = errors.Join(err, keys.Close()) }()
-	if err := replica.KeepDigest(keys); err != nil {
-		return before, after, err
-	}
-	before = keys.Digest()
 	m, err := meta.New(keys, meta.Config{Partition: partition})
 	if err != nil {
-		return before, after, err
+		return err
 	}
 	var parent posix.Ino
 	for i := from; i < to; i++ {
@@ -55,20 +71,19 @@ func (p *plan) fill(ctx context.Context, store string, partition uint16, from, t
 			parent = p.dir
 		case i%branch == 0 || i == from:
 			if parent, err = makeOne(m, p.more, branchOf(i), posix.TypeDir|0o755); err != nil {
-				return before, after, err
+				return err
 			}
 		}
 		if _, err := makeOne(m, parent, nameOf(i), posix.TypeRegular|0o644); err != nil {
-			return before, after, err
+			return err
 		}
 		if i%commitEvery == 0 {
 			if err := errors.Join(keys.Commit(false), ctx.Err()); err != nil {
-				return before, after, err
+				return err
 			}
 		}
 	}
-	err = keys.Commit(true)
-	return before, keys.Digest(), err
+	return keys.Commit(true)
 }
 
 // made is the time of all files.

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/bench"
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/pause"
 )
@@ -30,17 +31,26 @@ func (r *run) operations(ctx context.Context, p *Point) (err error) {
 	fresh := func(i int) string { return r.path("one", fmt.Sprintf("new-%d", i)) }
 	renamed := func(i int) string { return r.path("one", fmt.Sprintf("renamed-%d", i)) }
 	for _, m := range []struct {
-		into *time.Duration
-		do   func(i int) error
+		into, cpu *time.Duration
+		do        func(i int) error
 	}{
-		{&p.Stat, func(i int) error { _, err := os.Lstat(old(i)); return err }},
-		{&p.Create, func(i int) error { return create(fresh(i)) }},
-		{&p.Rename, func(i int) error { return os.Rename(fresh(i), renamed(i)) }},
-		{&p.Unlink, func(i int) error { return os.Remove(renamed(i)) }},
+		{&p.Stat, &p.StatCPU, func(i int) error { _, err := os.Lstat(old(i)); return err }},
+		{&p.Create, &p.CreateCPU, func(i int) error { return create(fresh(i)) }},
+		{&p.Rename, &p.RenameCPU, func(i int) error { return os.Rename(fresh(i), renamed(i)) }},
+		{&p.Unlink, &p.UnlinkCPU, func(i int) error { return os.Remove(renamed(i)) }},
 	} {
+		before, err := r.cpu()
+		if err != nil {
+			return err
+		}
 		if *m.into, err = r.median(ctx, m.do); err != nil {
 			return err
 		}
+		after, err := r.cpu()
+		if err != nil {
+			return err
+		}
+		*m.cpu = (after - before) / time.Duration(r.Operations)
 	}
 	began := time.Now()
 	names, err := os.ReadDir(r.path("one"))
@@ -58,6 +68,22 @@ func (r *run) operations(ctx context.Context, p *Point) (err error) {
 	return err
 }
 
+// cpu returns the processor time of the servers and of the mount so far.
+func (r *run) cpu() (total time.Duration, err error) {
+	pids := []int{r.mount.PID()}
+	for _, name := range r.cluster.Names() {
+		pids = append(pids, r.cluster.Servers[name].PID())
+	}
+	for _, pid := range pids {
+		used, err := bench.ProcessTime(pid)
+		if err != nil {
+			return 0, err
+		}
+		total += used
+	}
+	return total, nil
+}
+
 // create makes an empty file.
 func create(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
@@ -69,7 +95,11 @@ func create(path string) error {
 
 // median returns the median time of the operations.
 func (r *run) median(ctx context.Context, do func(i int) error) (time.Duration, error) {
-	all := make([]time.Duration, r.Operations)
+	return medianOf(ctx, r.Operations, do)
+}
+
+func medianOf(ctx context.Context, count int, do func(i int) error) (time.Duration, error) {
+	all := make([]time.Duration, count)
 	for i := range all {
 		began := time.Now()
 		if err := errors.Join(do(i), ctx.Err()); err != nil {
@@ -90,6 +120,10 @@ func (r *run) fsck(ctx context.Context, p *Point) (err error) {
 	began := time.Now()
 	_, err = r.cluster.Run(ctx, "fsck", r.mount.Dir)
 	p.Fsck = time.Since(began)
+	if err != nil {
+		return err
+	}
+	p.FsckMemory, err = memory(r.mount.PID(), "VmHWM")
 	return err
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -17,23 +19,35 @@ import (
 
 // Config of a run.
 type Config struct {
-	Program    string   // the globalfs binary
-	Holder     []string // starts a process that runs Hold
-	Etcd       string   // the etcd binary
-	Dir        string   // an empty directory, for the data of the cluster
-	Durability string   // of the servers: sync or os
-	Sizes      []int    // files in the partition, ascending
-	Directory  int      // files in one directory, at most; the others are in directories of 1,000
-	Operations int      // of each kind at each size
-	Open       int      // files that are open at the last size, 50,000 through each mount; 0: this is not measured
-	Idle       int      // idle mounts at the last size; 0: this is not measured
+	Program    string        // the globalfs binary
+	Holder     []string      // starts a process that runs Hold
+	Etcd       string        // the etcd binary
+	Dir        string        // an empty directory, for the data of the cluster
+	Durability string        // of the servers: sync or os
+	Sizes      []int         // files in the partition, ascending
+	Directory  int           // files in one directory, at most; the others are in directories of 1,000
+	Operations int           // of each kind at each size
+	Skip       []string      // some of Measures
+	Open       int           // files that are open at the last size, 50,000 through each mount; 0: this is not measured
+	Idle       int           // idle mounts at the last size; 0: this is not measured
+	Sessions   int           // idle sessions of the client library at the last size; 0: this is not measured
+	Client     []string      // starts a process that runs ServeSessions
+	Window     time.Duration // for which idle servers, mounts and sessions are observed
 	Progress   func(what string)
 }
 
+// Measures are the measurements at each size that a run can skip.
+func Measures() []string { return []string{"rest", "operations", "fsck", "backup", "transfer"} }
+
 // Validate names the field that is wrong.
 func (c *Config) Validate() error {
-	if len(c.Sizes) == 0 || c.Operations < 1 || c.Directory < 1 || c.Open < 0 || c.Idle < 0 {
+	if len(c.Sizes) == 0 || c.Operations < 1 || c.Directory < 1 || c.Open < 0 || c.Idle < 0 || c.Sessions < 0 || c.Window <= 0 {
 		return errors.New("give at least one size, one operation and one file in the directory, and no negative number")
+	}
+	for _, name := range c.Skip {
+		if !slices.Contains(Measures(), name) {
+			return fmt.Errorf("a run cannot skip %q, only %s", name, strings.Join(Measures(), ", "))
+		}
 	}
 	last := c.Operations
 	for _, n := range c.Sizes {
@@ -127,8 +141,11 @@ func (r *run) point(ctx context.Context, n int) (*Point, error) {
 		what string
 		do   func(context.Context, *Point) error
 	}{
-		{"start of the servers", r.start}, {"operations", r.operations}, {"fsck", r.fsck}, {"backup", r.backup}, {"state transfer", r.transfer},
+		{"start", r.start}, {"rest", r.rest}, {"operations", r.operations}, {"fsck", r.fsck}, {"backup", r.backup}, {"transfer", r.transfer},
 	} {
+		if slices.Contains(r.Skip, measure.what) {
+			continue
+		}
 		r.Progress(fmt.Sprintf("%d files: %s", n, measure.what))
 		if err := measure.do(ctx, p); err != nil {
 			return nil, fmt.Errorf("%s: %w", measure.what, err)
@@ -137,7 +154,8 @@ func (r *run) point(ctx context.Context, n int) (*Point, error) {
 	return p, nil
 }
 
-// grow stops the servers and makes files in their stores.
+// grow stops the servers and makes files in their stores. It makes them in one store and copies the store to
+// the other servers: stores with equal digests have equal entries.
 func (r *run) grow(ctx context.Context, n int) error {
 	if err := r.settled(ctx); err != nil {
 		return err
@@ -147,17 +165,24 @@ func (r *run) grow(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	var before, after []digest.Sum
-	for _, name := range r.cluster.Names() {
-		b, a, err := r.plan.fill(ctx, r.store(name), partition, r.files, n)
-		if err != nil {
+	names := r.cluster.Names()
+	sums := make([]digest.Sum, len(names))
+	for i, name := range names {
+		var err error
+		if sums[i], err = sumOf(r.store(name)); err != nil {
 			return fmt.Errorf("server %s: %w", name, err)
 		}
-		before, after = append(before, b), append(after, a)
+		if sums[i] != sums[0] {
+			return fmt.Errorf("the replicas have executed different entries: their digests are %v", sums[:i+1])
+		}
 	}
-	for i := range before {
-		if before[i] != before[0] || after[i] != after[0] {
-			return fmt.Errorf("the replicas have executed different entries: digests %v before and %v after", before, after)
+	if err := r.plan.fill(ctx, r.store(names[0]), partition, r.files, n); err != nil {
+		return err
+	}
+	for _, name := range names[1:] {
+		err := os.RemoveAll(r.store(name))
+		if err = errors.Join(err, os.CopyFS(r.store(name), os.DirFS(r.store(names[0])))); err != nil {
+			return err
 		}
 	}
 	r.files = n

@@ -24,7 +24,7 @@ type vector struct {
 }
 
 // StoredVector returns the vector that keys hold; nil for a new store.
-func StoredVector(keys meta.Keys) (ask.Vector, error) {
+func StoredVector(keys meta.Reader) (ask.Vector, error) {
 	b := keys.Get(vectorKey)
 	if b == nil {
 		return nil, nil

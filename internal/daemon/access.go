@@ -36,8 +36,9 @@ type Access struct {
 	known   known
 	network transport.Config
 	client  *transport.Client
-	region  topology.Region // region of the server that answered first
-	memory  bool            // the servers communicate in the memory of one process
+	region  topology.Region             // region of the server that answered first
+	memory  bool                        // the servers communicate in the memory of one process
+	taken   atomic.Pointer[Description] // with the newest known version
 	// delegates has the partitions of which a client may hold directories, according to the last answer of a
 	// server.
 	delegates atomic.Pointer[granting]
@@ -111,6 +112,10 @@ func (a *Access) find(whole context.Context) error {
 
 // take adopts the description of the cluster from a server if it is newer than the known one.
 func (a *Access) take(received *Description) error {
+	if known := a.taken.Load(); known != nil && known.sameCluster(received) {
+		a.delegates.Store(&granting{all: received.Delegates, numbered: received.NumberedGrants})
+		return nil
+	}
 	spec, err := topology.ParseSpec([]byte(received.Spec))
 	if err != nil {
 		return fmt.Errorf("server %s: description of the cluster: %w", received.Server, err)
@@ -121,6 +126,9 @@ func (a *Access) take(received *Description) error {
 		return fmt.Errorf("server %s: description of the cluster: %w", received.Server, err)
 	}
 	newer, err := a.known.offer(d)
+	if newer {
+		a.taken.Store(received)
+	}
 	if err == nil {
 		a.delegates.Store(&granting{all: received.Delegates, numbered: received.NumberedGrants})
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block/region"
@@ -76,6 +77,11 @@ type Description struct {
 	Delegates []uint16 `json:"delegates,omitempty"`
 	// NumberedGrants are those of Delegates that may number the grants of such directories.
 	NumberedGrants []uint16 `json:"numbered_grants,omitempty"`
+}
+
+// sameCluster reports whether two answers describe the cluster with the same words.
+func (d *Description) sameCluster(other *Description) bool {
+	return d.Version == other.Version && d.Spec == other.Spec && slices.Equal(d.Revoked, other.Revoked)
 }
 
 // ServerStatus is the state of a server.

@@ -22,6 +22,20 @@ type description struct {
 	hosts   map[multicast.ProcessID]*topology.Server
 	// text is spec as stored in the registry, with the signature; nil: it is not signed.
 	text []byte
+
+	encoding  sync.Once
+	forOthers string // result of published
+}
+
+// published returns spec for clients and other servers, as YAML and without the revocations. Each client asks
+// for it every few seconds.
+func (d *description) published() string {
+	d.encoding.Do(func() {
+		spec := d.spec
+		spec.Revoked = nil
+		d.forOthers = string(spec.YAML())
+	})
+	return d.forOthers
 }
 
 // describe makes a description. It fails if a server of the cluster has no address.

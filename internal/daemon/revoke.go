@@ -13,11 +13,9 @@ import (
 // description returns this server's description of the cluster for other processes.
 func (s *Server) description(ctx context.Context) Description {
 	d := s.known.current.Load()
-	spec := d.spec
-	spec.Revoked = nil
 	delegates := s.delegates.partitions(ctx, d.cluster)
 	return Description{
-		Server: s.cfg.Name, Region: d.cluster.Server(s.cfg.Name).Region, Version: spec.Version, Spec: string(spec.YAML()), Revoked: d.spec.Revoked,
+		Server: s.cfg.Name, Region: d.cluster.Server(s.cfg.Name).Region, Version: d.spec.Version, Spec: d.published(), Revoked: d.spec.Revoked,
 		InMemory: s.cfg.Network != nil, Delegates: delegates.all, NumberedGrants: delegates.numbered,
 	}
 }

@@ -11,7 +11,7 @@ import (
 // across compares the partitions with each other. stores has the stores of all partitions, by number. While a
 // partition has not decided a command that another one may have executed, this command may be the reason for
 // a finding.
-func (r *Report) across(stores []meta.Keys) {
+func (r *Report) across(stores []meta.Reader) {
 	inFlight := false
 	for id, keys := range stores {
 		if n := meta.Undecided(keys); n > 0 {
@@ -33,7 +33,7 @@ func (r *Report) across(stores []meta.Keys) {
 // behindOthers reports whether some partition has executed a command of several partitions, or a create
 // without votes, that partition id has not executed. Stores that were read over the network have no such
 // information.
-func behindOthers(stores []meta.Keys, id int) bool {
+func behindOthers(stores []meta.Reader, id int) bool {
 	stored, err := cross.StoredVector(stores[id])
 	if err != nil {
 		return false // the error was reported when the stores were opened

@@ -32,7 +32,7 @@ func (o *Options) countBlocks(partitions []Partition) {
 
 // blocks checks the blocks of a partition. If o permits only a part of them, it checks blocks at even
 // distances.
-func (r *Report) blocks(ctx context.Context, o *Options, p *Partition, keys meta.Keys, find finder) error {
+func (r *Report) blocks(ctx context.Context, o *Options, p *Partition, keys meta.Reader, find finder) error {
 	wanted := o.wanted(p)
 	if wanted == 0 {
 		return nil

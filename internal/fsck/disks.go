@@ -20,7 +20,7 @@ import (
 type disks map[topology.Region][]block.Store
 
 // blocks checks the stores for the blocks that the metadata of all partitions names.
-func (c *offline) blocks(ctx context.Context, o *Options, newest []meta.Keys) (err error) {
+func (c *offline) blocks(ctx context.Context, o *Options, newest []meta.Reader) (err error) {
 	if c.plan.Objects != nil && o.Objects == nil {
 		c.report.Notes = append(c.report.Notes, "the blocks are in object storage: they were not checked")
 		return nil

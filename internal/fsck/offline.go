@@ -53,7 +53,7 @@ func Servers(ctx context.Context, plan *topology.Cluster, dirs map[string]string
 	if len(absent) > 0 {
 		c.report.Notes = append(c.report.Notes, fmt.Sprintf("data directories that are not here: %s: their replicas and blocks were not checked", strings.Join(absent, ", ")))
 	}
-	var newest []meta.Keys
+	var newest []meta.Reader
 	o.Progress.Count(uint64(len(plan.Partitions)), "partitions", "checking the replicas")
 	for i := range plan.Partitions {
 		if err := ctx.Err(); err != nil {

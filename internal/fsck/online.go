@@ -8,7 +8,6 @@ import (
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/block"
-	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -80,7 +79,7 @@ func both(before, after []Problem) []Problem {
 // look checks the whole cluster once.
 func look(ctx context.Context, source Source, o *Options) (Report, error) {
 	r := Report{Problems: []Problem{}}
-	var stores []meta.Keys
+	var stores []meta.Reader
 	o.Progress.Count(uint64(o.Partitions), "partitions", "fetching and checking the metadata")
 	for id := range uint16(o.Partitions) {
 		keys, torn, err := fetch(ctx, source, id)
@@ -114,7 +113,7 @@ func look(ctx context.Context, source Source, o *Options) (Report, error) {
 }
 
 // fetch copies the keys of a partition. torn means that commands were executed during each attempt.
-func fetch(ctx context.Context, source Source, partition uint16) (keys *kv.Store, torn bool, err error) {
+func fetch(ctx context.Context, source Source, partition uint16) (keys *copied, torn bool, err error) {
 	for range maxCopies {
 		if keys, torn, err = fetchOnce(ctx, source, partition); err != nil || !torn {
 			break
@@ -123,8 +122,8 @@ func fetch(ctx context.Context, source Source, partition uint16) (keys *kv.Store
 	return keys, torn, err
 }
 
-func fetchOnce(ctx context.Context, source Source, partition uint16) (keys *kv.Store, torn bool, err error) {
-	keys = kv.NewMemory()
+func fetchOnce(ctx context.Context, source Source, partition uint16) (keys *copied, torn bool, err error) {
+	keys = new(copied)
 	var first ask.Seen
 	var after []byte
 	for page := 0; ; page++ {
@@ -137,12 +136,9 @@ func fetchOnce(ctx context.Context, source Source, partition uint16) (keys *kv.S
 		}
 		torn = torn || seen.Count != first.Count
 		if len(pairs) == 0 {
-			return keys, torn, keys.Err()
+			return keys, torn, nil
 		}
-		for _, p := range pairs {
-			keys.Set(p.Key, p.Value)
-		}
-		if err := keys.Commit(false); err != nil {
+		if err := keys.add(pairs); err != nil {
 			return nil, false, err
 		}
 		after = pairs[len(pairs)-1].Key

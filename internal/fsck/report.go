@@ -74,7 +74,7 @@ const between = "between partitions"
 func partitionName(id uint16) string { return fmt.Sprintf("partition %d", id) }
 
 // count describes a partition.
-func count(id uint16, keys meta.Keys, replicas int) Partition {
+func count(id uint16, keys meta.Reader, replicas int) Partition {
 	n := meta.Count(keys)
 	return Partition{ID: id, Replicas: replicas, Inodes: n.Inodes, Entries: n.Entries, Blocks: n.Blocks}
 }

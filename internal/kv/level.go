@@ -15,8 +15,8 @@ import (
 // Options of a store on disk, in bytes; 0 takes the default. A server has a store for
 // each of its replicas, so the defaults are small.
 type Options struct {
-	WriteBuffer int // gathered in memory before LevelDB makes a table of it, twice at most; default 1 MiB
-	BlockCache  int // of LevelDB; default 1 MiB
+	WriteBuffer int // gathered in memory before LevelDB makes a table of it, twice at most; default 4 MiB
+	BlockCache  int // of LevelDB, for a small store; a large one has more (blockCache); default 8 MiB
 	ValueCache  int // values read or written lately; default 2 MiB
 }
 
@@ -25,41 +25,63 @@ const (
 	defaultWriteBuffer = 4 << 20
 	defaultBlockCache  = 8 << 20
 	defaultValueCache  = 2 << 20
-	openFiles          = 32
+	openTables         = 1024 // of 2 MiB: a read of another table has to open it first
 	bloomBitsPerKey    = 10
 )
 
 // Open opens the store in dir, which it makes if it is missing. One process at a time
 // may have it open.
 func Open(dir string, o Options) (*Store, error) {
-	db, files, err := openLevel(dir, o)
+	db, err := openDatabase(dir, o)
 	if err != nil {
 		return nil, err
 	}
-	l := &level{dir: dir, db: db, files: files, cache: cache{limit: o.ValueCache}}
+	l := &level{database: db, dir: dir, cache: cache{limit: o.ValueCache}}
 	if l.cache.limit == 0 {
 		l.cache.limit = defaultValueCache
 	}
 	return &Store{base: l}, nil
 }
 
-func openLevel(dir string, o Options) (*leveldb.DB, storage.Storage, error) {
+// database is a LevelDB with the cache of its blocks.
+type database struct {
+	db     *leveldb.DB
+	blocks *blockCache
+	files  storage.Storage
+}
+
+func openDatabase(dir string, o Options) (*database, error) {
 	if err := takePlace(dir); err != nil {
-		return nil, nil, fmt.Errorf("open store: %w", err)
+		return nil, fmt.Errorf("open store: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, nil, fmt.Errorf("open store: %w", err)
+		return nil, fmt.Errorf("open store: %w", err)
 	}
 	files, err := storage.OpenFile(dir, false)
 	if err != nil {
-		return nil, nil, openError(dir, err)
+		return nil, openError(dir, err)
 	}
-	db, err := leveldb.Open(&journaled{Storage: files}, o.level())
-	if err != nil {
-		return nil, nil, errors.Join(openError(dir, err), files.Close())
+	d := &database{files: files, blocks: newBlockCache(o.BlockCache)}
+	if d.db, err = leveldb.Open(&journaled{Storage: files}, o.level(d.blocks)); err != nil {
+		return nil, errors.Join(openError(dir, err), files.Close())
 	}
-	return db, files, nil
+	d.blocks.fit(d.db)
+	return d, nil
 }
+
+// write applies a batch.
+func (d *database) write(b *leveldb.Batch, sync bool) error {
+	if b.Len() == 0 {
+		b.Delete(syncMark)
+	}
+	if err := d.db.Write(b, &opt.WriteOptions{Sync: sync, NoWriteMerge: true}); err != nil {
+		return fmt.Errorf("write store: %w", mark(err))
+	}
+	d.blocks.wrote(d.db, len(b.Dump()))
+	return nil
+}
+
+func (d *database) close() error { return errors.Join(d.db.Close(), d.files.Close()) }
 
 // openError adds the remedy to an error.
 func openError(dir string, err error) error {
@@ -72,28 +94,24 @@ func openError(dir string, err error) error {
 	return fmt.Errorf("open store %s: %w", dir, err)
 }
 
-func (o Options) level() *opt.Options {
+func (o Options) level(blocks *blockCache) *opt.Options {
 	l := &opt.Options{
 		WriteBuffer:            o.WriteBuffer,
-		BlockCacheCapacity:     o.BlockCache,
-		OpenFilesCacheCapacity: openFiles,
+		BlockCacher:            blocks.option(),
+		OpenFilesCacheCapacity: openTables,
 		Filter:                 filter.NewBloomFilter(bloomBitsPerKey),
 		Strict:                 opt.DefaultStrict | opt.StrictManifest | opt.StrictJournal,
 	}
 	if l.WriteBuffer == 0 {
 		l.WriteBuffer = defaultWriteBuffer
 	}
-	if l.BlockCacheCapacity == 0 {
-		l.BlockCacheCapacity = defaultBlockCache
-	}
 	return l
 }
 
 // level keeps committed entries in LevelDB.
 type level struct {
+	*database
 	dir   string
-	db    *leveldb.DB
-	files storage.Storage
 	cache cache
 	batch leveldb.Batch
 }
@@ -153,13 +171,7 @@ func (l *level) write(pending *table, sync bool) error {
 			l.cache.put(string(e.key), e.value)
 		}
 	}
-	if l.batch.Len() == 0 {
-		l.batch.Delete(syncMark)
-	}
-	if err := l.db.Write(&l.batch, &opt.WriteOptions{Sync: sync, NoWriteMerge: true}); err != nil {
-		return fmt.Errorf("write store: %w", mark(err))
-	}
-	return nil
+	return l.database.write(&l.batch, sync)
 }
 
 // verify reads the blocks from the files, and not from the cache.
@@ -167,8 +179,4 @@ func (l *level) verify(each func(bytes int) bool) error {
 	return scanLevel(l.db, nil, &opt.ReadOptions{DontFillCache: true, Strict: opt.StrictAll}, func(key, value []byte) bool {
 		return each(len(key) + len(value))
 	})
-}
-
-func (l *level) close() error {
-	return errors.Join(l.db.Close(), l.files.Close())
 }

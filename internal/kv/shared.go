@@ -7,7 +7,6 @@ import (
 
 	"github.com/syndtr/goleveldb/leveldb"
 	ldberrors "github.com/syndtr/goleveldb/leveldb/errors"
-	"github.com/syndtr/goleveldb/leveldb/opt"
 	"github.com/syndtr/goleveldb/leveldb/storage"
 	"github.com/syndtr/goleveldb/leveldb/util"
 )
@@ -19,19 +18,16 @@ var ErrDamaged = errors.New("store is damaged")
 // Shared is a store on disk that many goroutines use at once: a read waits for no write and
 // no sync. It keeps K1; errors do not stick, but after a failed Write the store should be
 // opened again, since LevelDB may refuse each further one.
-type Shared struct {
-	db    *leveldb.DB
-	files storage.Storage
-}
+type Shared struct{ *database }
 
 // OpenShared opens the store in dir, which it makes if it is missing. One process at a time
 // may have it open.
 func OpenShared(dir string, o Options) (*Shared, error) {
-	db, files, err := openLevel(dir, o)
+	db, err := openDatabase(dir, o)
 	if err != nil {
 		return nil, err
 	}
-	return &Shared{db: db, files: files}, nil
+	return &Shared{db}, nil
 }
 
 // Get returns a copy of the value of key; nil if it is absent.
@@ -56,19 +52,11 @@ func (s *Shared) Scan(from, to []byte, yield func(key, value []byte) bool) error
 
 // Write applies b as one batch, which survives the end of the process; with sync, it and all
 // earlier ones survive a loss of power.
-func (s *Shared) Write(b *Batch, sync bool) error {
-	if b.batch.Len() == 0 {
-		b.batch.Delete(syncMark)
-	}
-	if err := s.db.Write(&b.batch, &opt.WriteOptions{Sync: sync, NoWriteMerge: true}); err != nil {
-		return fmt.Errorf("write store: %w", mark(err))
-	}
-	return nil
-}
+func (s *Shared) Write(b *Batch, sync bool) error { return s.database.write(&b.batch, sync) }
 
 // Close closes the store. Later calls return ErrClosed.
 func (s *Shared) Close() error {
-	if err := errors.Join(s.db.Close(), s.files.Close()); err != nil {
+	if err := s.database.close(); err != nil {
 		return fmt.Errorf("close store: %w", mark(err))
 	}
 	return nil

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+
+	"github.com/syndtr/goleveldb/leveldb/opt"
 )
 
 // View is the content of a store at the time of its creation. Another goroutine may read it while the owner
-// uses the store.
+// uses the store. Its blocks do not replace the owner's in the cache.
 type View struct {
 	scan  func(yield func(key, value []byte) bool) error
 	close func()
@@ -55,7 +57,9 @@ func (l *level) view() (*View, error) {
 		return nil, fmt.Errorf("view: %w", err)
 	}
 	return &View{
-		scan:  func(yield func(key, value []byte) bool) error { return scanLevel(snapshot, nil, nil, yield) },
+		scan: func(yield func(key, value []byte) bool) error {
+			return scanLevel(snapshot, nil, &opt.ReadOptions{DontFillCache: true}, yield)
+		},
 		close: snapshot.Release,
 	}, nil
 }

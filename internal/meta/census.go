@@ -14,7 +14,7 @@ type Census struct {
 }
 
 // Count counts all stored items, damaged or not.
-func Count(keys Keys) (c Census) {
+func Count(keys Reader) (c Census) {
 	for range keys.Scan([]byte{prefixInode}, []byte{prefixInode + 1}) {
 		c.Inodes++
 	}
@@ -31,7 +31,7 @@ func Count(keys Keys) (c Census) {
 
 // Held yields each block in use, in the order of ids, with an inode that has an extent of it. The inode is 0
 // if the block has a record and no extent here refers to it. Held needs memory for all blocks.
-func Held(keys Keys) iter.Seq2[posix.BlockID, posix.Ino] {
+func Held(keys Reader) iter.Seq2[posix.BlockID, posix.Ino] {
 	return func(yield func(posix.BlockID, posix.Ino) bool) {
 		owners := map[posix.BlockID]posix.Ino{}
 		for key, value := range keys.Scan([]byte{prefixExtent}, []byte{prefixExtent + 1}) {

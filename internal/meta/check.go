@@ -9,9 +9,10 @@ import (
 )
 
 // Check reads all stored metadata of one partition, and describes each place that violates an invariant of
-// the package comment; none if the state is sound. It needs memory for every inode, entry and block. CheckAll
-// checks the invariants that span several partitions.
-func Check(keys Keys) []string {
+// the package comment; none if the state is sound. It needs about 100 bytes of memory for each inode, and
+// more for each block, and for each entry of one directory at a time. CheckAll checks the invariants that
+// span several partitions.
+func Check(keys Reader) []string {
 	c, ok := checkPartition(keys)
 	if ok {
 		c.totals()
@@ -20,9 +21,10 @@ func Check(keys Keys) []string {
 }
 
 // checkPartition checks each key on its own.
-func checkPartition(keys Keys) (*checker, bool) {
+func checkPartition(keys Reader) (*checker, bool) {
 	c := &checker{
 		inodes:      map[posix.Ino]*checked{},
+		entries:     entryChecks{names: map[string]entry{}},
 		forwardings: map[posix.Ino]uint16{},
 		undecided:   map[posix.Ino]bool{},
 		reserved:    map[uint64]uint64{},
@@ -40,19 +42,16 @@ func checkPartition(keys Keys) (*checker, bool) {
 		c.report("%v", err)
 		return c, false
 	}
-	for _, pass := range []struct {
-		prefix byte
-		length int // minimum length of the key
-		look   func(key, value []byte)
-	}{
+	c.read(keys, []pass{
 		{prefixReserved, 9, c.reservation},
 		{prefixPeer, peerKeyLength, c.exchange},
 		{prefixForwarding, 9, c.forwarding},
 		{prefixUndecided, 9, c.undecidedCommand},
 		{prefixPost, postKeyLength, c.post},
 		{prefixInode, 9, c.inode},
-		{prefixDirent, 10, c.dirent},
-		{prefixCookie, 17, c.cookie},
+	})
+	c.readEntries(keys)
+	c.read(keys, []pass{
 		{prefixExtent, 17, c.extent},
 		{prefixXattr, 10, c.xattr},
 		{prefixOrphan, 9, c.orphan},
@@ -61,7 +60,19 @@ func checkPartition(keys Keys) (*checker, bool) {
 		{prefixBlock, 17, c.block},
 		{prefixLock, lockKeyLength, c.fileLock},
 		{prefixShards, 1, c.shardsOf},
-	} {
+	})
+	return c, true
+}
+
+// pass is the check of all keys of a kind.
+type pass struct {
+	prefix byte
+	length int // minimum length of the key
+	look   func(key, value []byte)
+}
+
+func (c *checker) read(keys Reader, passes []pass) {
+	for _, pass := range passes {
 		for key, value := range keys.Scan([]byte{pass.prefix}, []byte{pass.prefix + 1}) {
 			if len(key) < pass.length {
 				c.report("key %x is too short", key)
@@ -70,21 +81,31 @@ func checkPartition(keys Keys) (*checker, bool) {
 			pass.look(key, value)
 		}
 	}
-	return c, true
 }
 
-// checked is an inode with the counts that were made for it.
+// checked is an inode with the counts that were made for it. There is one for each inode of the partition, so
+// it is small.
 type checked struct {
-	inode
-	links   uint64 // number of entries that name it
+	mode          posix.Mode
+	nlink         uint32
+	size          uint64
+	stated, found amounts     // according to the inode, and in the store
+	end           uint64      // end of its last extent
+	links         uint64      // number of entries that name it
+	dir           *checkedDir // nil: it is no directory
+	orphan        bool
+}
+
+// amounts are the bytes in the extents of an inode, and the bytes of the names of its xattrs.
+type amounts struct{ bytes, names uint64 }
+
+// checkedDir has the facts about an inode that is a directory.
+type checkedDir struct {
+	parent  posix.Ino
+	cookie  uint64 // the highest cookie given so far
 	entries uint64 // number of names in it
 	subdirs uint64
 	rooted  bool
-	byName  map[string]entry
-	bytes   uint64 // bytes in its extents
-	end     uint64 // end of its last extent
-	names   uint64
-	orphan  bool
 }
 
 type checker struct {
@@ -95,6 +116,7 @@ type checker struct {
 	undecided   map[posix.Ino]bool // inodes that undecided commands concern
 	reserved    map[uint64]uint64  // bits of the reserved numbers, by the first of each key
 	posted      map[uint16]uint64  // numbers of the newest posts, by destination
+	entries     entryChecks
 	lockChecks
 	blockChecks
 	problems []string
@@ -119,33 +141,11 @@ func (c *checker) inode(key, value []byte) {
 	if at, forwarded := c.forwardings[n.Ino]; forwarded {
 		c.report("inode %d is here and forwarded to partition %d", n.Ino, at)
 	}
-	c.inodes[n.Ino] = &checked{inode: n, byName: map[string]entry{}}
-}
-
-func (c *checker) dirent(key, value []byte) {
-	dir, name := c.inodes[inoOf(key)], string(key[9:])
-	e, err := decodeDirent(name, value)
-	if err != nil || dir == nil || !dir.Mode.IsDir() || checkName(name) != posix.OK || isDots(name) {
-		c.report("entry %q of %d: it does not decode (%v), or its name or its directory is none", name, inoOf(key), err)
-		return
+	x := &checked{mode: n.Mode, nlink: n.Nlink, size: n.Size, stated: amounts{n.Bytes, n.names}}
+	if n.Mode.IsDir() {
+		x.dir = &checkedDir{parent: n.parent, cookie: n.cookie}
 	}
-	dir.byName[name] = e
-	dir.entries++
-	if e.kind == posix.TypeDir {
-		dir.subdirs++
-	}
-	n := c.inodes[e.ino]
-	if n == nil && c.isElsewhere(e.ino) {
-		return
-	}
-	if n == nil || n.Mode.Type() != e.kind {
-		c.report("entry %q of %d: inode %d of type %o is not there", name, dir.Ino, e.ino, e.kind)
-		return
-	}
-	n.links++
-	if n.Mode.IsDir() && n.parent != dir.Ino {
-		c.report("directory %d: its parent is %d, but %d names it", n.Ino, n.parent, dir.Ino)
-	}
+	c.inodes[n.Ino] = x
 }
 
 // isElsewhere reports whether an inode that is not here may be in another partition.
@@ -186,41 +186,29 @@ func (c *checker) post(key, value []byte) {
 
 func (c *checker) rule(key, value []byte) {
 	n := c.inodes[inoOf(key)]
-	if _, err := DecodeRule(value); err != nil || n == nil || !n.Mode.IsDir() {
+	if _, err := DecodeRule(value); err != nil || n == nil || n.dir == nil {
 		c.report("rule of %d: it does not decode (%v), or there is no such directory", inoOf(key), err)
 	}
 }
 
-func (c *checker) cookie(key, value []byte) {
-	dir := c.inodes[inoOf(key)]
-	e, err := decodeCookie(placeOf(key), value)
-	if err != nil || dir == nil || dir.byName[e.name] != e {
-		c.report("cookie %d of %d: %q has no entry like it", e.cookie, inoOf(key), e.name)
-		return
-	}
-	if e.cookie < firstCookie || e.cookie > dir.cookie {
-		c.report("cookie %d of %d was never given", e.cookie, dir.Ino)
-	}
-	delete(dir.byName, e.name)
-}
-
 func (c *checker) extent(key, value []byte) {
-	n := c.inodes[inoOf(key)]
+	ino := inoOf(key)
+	n := c.inodes[ino]
 	e, err := decodeExtent(placeOf(key), value)
-	if err != nil || n == nil || !n.Mode.IsRegular() {
+	if err != nil || n == nil || !n.mode.IsRegular() {
 		c.report("extent %x: it does not decode (%v) or is no file's", key, err)
 		return
 	}
-	if e.Offset < n.end || e.end() > n.Size {
-		c.report("extent [%d, %d) of %d: the one before ends at %d, the file at %d", e.Offset, e.end(), n.Ino, n.end, n.Size)
+	if e.Offset < n.end || e.end() > n.size {
+		c.report("extent [%d, %d) of %d: the one before ends at %d, the file at %d", e.Offset, e.end(), ino, n.end, n.size)
 	}
 	if len(e.Data) > MaxLiteral || uint64(e.Skip)+e.Length > MaxBlock {
-		c.report("extent [%d, %d) of %d is too long", e.Offset, e.end(), n.Ino)
+		c.report("extent [%d, %d) of %d is too long", e.Offset, e.end(), ino)
 	}
 	n.end = e.end()
-	n.bytes += e.Length
+	n.found.bytes += e.Length
 	if e.Data == nil {
-		c.holds(n.Ino, e.Block)
+		c.holds(ino, e.Block)
 	}
 }
 
@@ -230,7 +218,7 @@ func (c *checker) xattr(key, _ []byte) {
 		c.report("xattr %q of %d: there is no such inode", key[9:], inoOf(key))
 		return
 	}
-	n.names += uint64(len(key)) - 9 + 1
+	n.found.names += uint64(len(key)) - 9 + 1
 }
 
 func (c *checker) orphan(key, value []byte) {
@@ -258,13 +246,13 @@ func (c *checker) totals() {
 	slices.Sort(inos)
 	for _, ino := range inos {
 		n := c.inodes[ino]
-		bytes += n.Bytes
-		c.links(n)
-		if n.Bytes != n.bytes || n.inode.names != n.names {
-			c.report("inode %d says %d bytes and %d of xattr names: there are %d and %d", ino, n.Bytes, n.inode.names, n.bytes, n.names)
+		bytes += n.stated.bytes
+		c.links(ino, n)
+		if n.stated != n.found {
+			c.report("inode %d says %d bytes and %d of xattr names: there are %d and %d", ino, n.stated.bytes, n.stated.names, n.found.bytes, n.found.names)
 		}
-		if n.orphan != (n.Nlink == 0) && !(n.orphan && c.undecided[ino]) {
-			c.report("inode %d: %d links, orphan: %t", ino, n.Nlink, n.orphan)
+		if n.orphan != (n.nlink == 0) && !(n.orphan && c.undecided[ino]) {
+			c.report("inode %d: %d links, orphan: %t", ino, n.nlink, n.orphan)
 		}
 	}
 	if uint64(len(inos)) != c.state.inodes || bytes != c.state.bytes {
@@ -274,51 +262,49 @@ func (c *checker) totals() {
 }
 
 // links checks the entries that name n, as far as they are here, and the entries that n has.
-func (c *checker) links(n *checked) {
-	if len(n.byName) > 0 {
-		c.report("directory %d: %d entries have no cookie", n.Ino, len(n.byName))
-	}
-	if !n.Mode.IsDir() {
-		if n.links > uint64(n.Nlink) {
-			c.report("inode %d: %d links, should be %d", n.Ino, n.Nlink, n.links)
+func (c *checker) links(ino posix.Ino, n *checked) {
+	dir := n.dir
+	if dir == nil {
+		if n.links > uint64(n.nlink) {
+			c.report("inode %d: %d links, should be %d", ino, n.nlink, n.links)
 		}
 		return
 	}
-	want := 2 + n.subdirs
-	if n.Nlink == 0 {
+	want := 2 + dir.subdirs
+	if n.nlink == 0 {
 		want = 0
 	}
-	if uint64(n.Nlink) != want {
-		c.report("inode %d: %d links, should be %d", n.Ino, n.Nlink, want)
+	if uint64(n.nlink) != want {
+		c.report("inode %d: %d links, should be %d", ino, n.nlink, want)
 	}
 	names := uint64(0)
-	if n.Nlink > 0 && !isRoot(n.Ino) && c.inodes[n.parent] != nil {
+	if n.nlink > 0 && !isRoot(ino) && c.inodes[dir.parent] != nil {
 		names = 1
 	}
 	if n.links != names {
-		c.report("directory %d: %d entries name it", n.Ino, n.links)
+		c.report("directory %d: %d entries name it", ino, n.links)
 	}
-	if n.Size != n.entries || n.Nlink == 0 && n.entries > 0 {
-		c.report("directory %d says %d entries with %d links: %d are there", n.Ino, n.Size, n.Nlink, n.entries)
+	if n.size != dir.entries || n.nlink == 0 && dir.entries > 0 {
+		c.report("directory %d says %d entries with %d links: %d are there", ino, n.size, n.nlink, dir.entries)
 	}
-	if n.Nlink > 0 && !c.rooted(n) {
-		c.report("directory %d is not below the root", n.Ino)
+	if n.nlink > 0 && !c.rooted(ino, dir) {
+		c.report("directory %d is not below the root", ino)
 	}
 }
 
 func isRoot(ino posix.Ino) bool { return ino.Counter() == 1 }
 
-// rooted reports whether the parents of n lead to a root or to another partition. It remembers the inodes for
-// which they do.
-func (c *checker) rooted(n *checked) bool {
-	var path []*checked
-	for !isRoot(n.Ino) && !n.rooted {
-		path = append(path, n)
-		parent := c.inodes[n.parent]
-		if parent == nil && c.isElsewhere(n.parent) {
+// rooted reports whether the parents of a directory lead to a root or to another partition. It remembers the
+// directories for which they do.
+func (c *checker) rooted(ino posix.Ino, dir *checkedDir) bool {
+	var path []*checkedDir
+	for !isRoot(ino) && !dir.rooted {
+		path = append(path, dir)
+		ino = dir.parent
+		if c.inodes[ino] == nil && c.isElsewhere(ino) {
 			break
 		}
-		if n = parent; n == nil || len(path) > len(c.inodes) {
+		if dir = c.directory(ino); dir == nil || len(path) > len(c.inodes) {
 			return false
 		}
 	}
@@ -326,4 +312,12 @@ func (c *checker) rooted(n *checked) bool {
 		p.rooted = true
 	}
 	return true
+}
+
+// directory returns the facts about a directory; nil: the inode is none.
+func (c *checker) directory(ino posix.Ino) *checkedDir {
+	if n := c.inodes[ino]; n != nil {
+		return n.dir
+	}
+	return nil
 }

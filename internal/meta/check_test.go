@@ -74,23 +74,27 @@ func TestCheckFindsContradictions(t *testing.T) {
 		return func(keys *kv.Store) { keys.Set(blockKey(posix.MakeBlockID(0, 1, n)), k.encode()) }
 	}
 	for want, breakIt := range map[string]func(keys *kv.Store){
-		"0 links, should be 1":              change(3, func(n *inode) { n.Nlink = 0 }),
-		"3 links, should be 2":              change(2, func(n *inode) { n.Nlink = 3 }),
-		"says 9 entries":                    change(2, func(n *inode) { n.Size = 9 }),
-		"its parent is 77":                  change(2, func(n *inode) { n.parent = 77 }),
-		"is not below the root":             change(2, func(n *inode) { n.parent = 2 }),
-		"was never given":                   change(2, func(n *inode) { n.cookie = 3 }),
-		"of type 100000 is not there":       change(3, func(n *inode) { n.Mode = posix.TypeFIFO }),
-		"says 1 bytes and 7 of xattr names": change(3, func(n *inode) { n.Bytes = 1 }),
-		"the file at 1500":                  change(3, func(n *inode) { n.Size = 1500 }),
-		"inode 5: 0 links, orphan: false":   func(keys *kv.Store) { keys.Delete(orphanKey(5)) },
-		"the one before ends at 7":          func(keys *kv.Store) { keys.Set(placeKey(prefixExtent, 3, 8), literal) },
-		"inode 900 was never made":          func(keys *kv.Store) { keys.Set(inodeKey(900), keys.Get(inodeKey(5))) },
-		"\"b/d\" has no entry like it":      func(keys *kv.Store) { keys.Set(placeKey(prefixCookie, 2, 3), []byte("\x03\x00\x00b/d")) },
-		"is too short":                      func(keys *kv.Store) { keys.Set([]byte{prefixExtent, 1}, nil) },
-		"number 3 is reserved and in use":   func(keys *kv.Store) { keys.Set(reservationKey(3), []byte{1 << 3}) },
-		"the newest is 5":                   func(keys *kv.Store) { keys.Set(reservationKey(6), []byte{1 << 6}) },
-		"there is no state":                 func(keys *kv.Store) { keys.Delete(stateKey) },
+		"0 links, should be 1":                  change(3, func(n *inode) { n.Nlink = 0 }),
+		"3 links, should be 2":                  change(2, func(n *inode) { n.Nlink = 3 }),
+		"says 9 entries":                        change(2, func(n *inode) { n.Size = 9 }),
+		"its parent is 77":                      change(2, func(n *inode) { n.parent = 77 }),
+		"is not below the root":                 change(2, func(n *inode) { n.parent = 2 }),
+		"was never given":                       change(2, func(n *inode) { n.cookie = 3 }),
+		"of type 100000 is not there":           change(3, func(n *inode) { n.Mode = posix.TypeFIFO }),
+		"says 1 bytes and 7 of xattr names":     change(3, func(n *inode) { n.Bytes = 1 }),
+		"the file at 1500":                      change(3, func(n *inode) { n.Size = 1500 }),
+		"inode 5: 0 links, orphan: false":       func(keys *kv.Store) { keys.Delete(orphanKey(5)) },
+		"the one before ends at 7":              func(keys *kv.Store) { keys.Set(placeKey(prefixExtent, 3, 8), literal) },
+		"inode 900 was never made":              func(keys *kv.Store) { keys.Set(inodeKey(900), keys.Get(inodeKey(5))) },
+		"\"b/d\" has no entry like it":          func(keys *kv.Store) { keys.Set(placeKey(prefixCookie, 2, 3), []byte("\x03\x00\x00b/d")) },
+		"directory 2: 1 entries have no cookie": func(keys *kv.Store) { keys.Delete(placeKey(prefixCookie, 2, 3)) },
+		"cookie 3 of 900: \"x\" has no entry":   func(keys *kv.Store) { keys.Set(placeKey(prefixCookie, 900, 3), []byte("\x03\x00\x00x")) },
+		"cookie 3 of 0: \"x\" has no entry":     func(keys *kv.Store) { keys.Set(placeKey(prefixCookie, 0, 3), []byte("\x03\x00\x00x")) },
+		"key 0409 is too short":                 func(keys *kv.Store) { keys.Set([]byte{prefixCookie, 9}, nil) },
+		"is too short":                          func(keys *kv.Store) { keys.Set([]byte{prefixExtent, 1}, nil) },
+		"number 3 is reserved and in use":       func(keys *kv.Store) { keys.Set(reservationKey(3), []byte{1 << 3}) },
+		"the newest is 5":                       func(keys *kv.Store) { keys.Set(reservationKey(6), []byte{1 << 6}) },
+		"there is no state":                     func(keys *kv.Store) { keys.Delete(stateKey) },
 		"held by 1 extents, 2 extents hold it": func(keys *kv.Store) {
 			e := Extent{Block: posix.MakeBlockID(0, 1, 1), Length: 10}
 			keys.Set(placeKey(prefixExtent, 3, 900), e.encode())
@@ -112,6 +116,23 @@ func TestCheckFindsContradictions(t *testing.T) {
 		breakIt(keys)
 		require.Contains(t, fmt.Sprint(Check(keys)), want)
 	}
+}
+
+// A cookie is compared with the names of its own directory only.
+func TestCookieOfAnotherDirectory(t *testing.T) {
+	keys := kv.NewMemory()
+	m, err := New(keys, Config{})
+	require.NoError(t, err)
+	for i, c := range []Command{
+		{Op: OpMknod, Ino: posix.Root, Name: "empty", Mode: posix.TypeDir | 0o755}, // 2
+		{Op: OpMknod, Ino: posix.Root, Name: "full", Mode: posix.TypeDir | 0o755},  // 3
+		{Op: OpMknod, Ino: 3, Name: "file", Mode: 0o644},
+	} {
+		require.Equal(t, posix.OK, m.Apply(&c, uint64(i+1)).Code)
+	}
+	require.Empty(t, Check(keys))
+	keys.Set(placeKey(prefixCookie, 2, firstCookie), keys.Get(placeKey(prefixCookie, 3, firstCookie)))
+	require.Contains(t, fmt.Sprint(Check(keys)), "cookie 3 of 2: \"file\" has no entry like it")
 }
 
 // Link counts end where 31 bits do.

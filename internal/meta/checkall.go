@@ -20,9 +20,8 @@ import (
 //
 // If the stores were read while the file system was in use, CheckAll also reports transient states. A problem
 // that is reported for two successive readings is real.
-func CheckAll(stores []Keys) []string {
+func CheckAll[K Reader](stores []K) []string {
 	c := &forestChecker{
-		stores:    stores,
 		inodes:    map[posix.Ino]*placed{},
 		forwarded: map[posix.Ino]bool{},
 		orphans:   map[posix.Ino]bool{},
@@ -31,6 +30,9 @@ func CheckAll(stores []Keys) []string {
 		promised:  map[posix.Ino]bool{},
 		pooled:    map[posix.Ino]int{},
 		forsaken:  map[posix.BlockID]bool{},
+	}
+	for _, keys := range stores {
+		c.stores = append(c.stores, keys)
 	}
 	if c.states(); len(c.problems) > 0 {
 		return c.problems // the other problems would follow from these
@@ -63,7 +65,7 @@ func CheckAll(stores []Keys) []string {
 
 // Undecided counts the commands of several partitions that are prepared and not decided in a partition.
 // CheckAll needs a moment without any.
-func Undecided(keys Keys) (count int) {
+func Undecided(keys Reader) (count int) {
 	for range keys.Scan([]byte{prefixUndecided}, []byte{prefixUndecided + 1}) {
 		count++
 	}
@@ -91,7 +93,7 @@ const (
 )
 
 type forestChecker struct {
-	stores    []Keys
+	stores    []Reader
 	newest    []uint64 // counter of the newest inode of each partition
 	inodes    map[posix.Ino]*placed
 	forwarded map[posix.Ino]bool     // inodes for which their homes have a forwarding

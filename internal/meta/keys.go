@@ -22,6 +22,12 @@ type Keys interface {
 	Scan(from, to []byte) iter.Seq2[[]byte, []byte]
 }
 
+// Reader is a Keys, or a copy of one, for functions that only read.
+type Reader interface {
+	Scanner
+	Get(key []byte) []byte
+}
+
 // First bytes of the keys. The formats are in the package comment.
 const (
 	prefixState byte = 1 + iota
