@@ -82,7 +82,7 @@ func (r *role) open() (e fabric.Endpoint, serve func(peer fabric.NodeID, conn *n
 		e, err := shm.New(shm.Config{Self: self, Dial: r.dial})
 		return e, func(peer fabric.NodeID, conn *net.UnixConn) error { return e.Serve(peer, conn) }, err
 	default:
-		e, err := verbs.New(verbs.Config{Self: self, Dial: dial, Device: r.Kind, Look: time.Second}) // each write notifies
+		e, err := verbs.New(verbs.Config{Self: self, Dial: dial, Device: r.Kind, Look: time.Second})
 		return e, func(peer fabric.NodeID, conn *net.UnixConn) error { return e.Serve(peer, conn) }, err
 	}
 }
