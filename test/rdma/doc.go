@@ -15,5 +15,6 @@
 //	TestConnections              1 min
 //	TestInterop                  0.3 min
 //	TestBuilds                   3.5 min
-//	TestProcesses/TestTram       3 min; TestTramUnplugged 3 min
+//	TestServers                  2 min
+//	TestProcesses                7 min: TestTram 3, TestTramUnplugged 3, TestTramRestartsOfAll 1
 package rdma

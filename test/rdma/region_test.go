@@ -20,10 +20,9 @@ import (
 // replace a replica.
 func TestServers(t *testing.T) { run(t, "../../internal/daemon", "-test.run", "^TestTram") }
 
-// TestProcesses: each server is killed under load. Its cable is unplugged. All of them are killed. The log of
-// one is damaged.
+// TestProcesses: each server is killed under load. Its cable is unplugged. All of them are killed.
 func TestProcesses(t *testing.T) {
-	find(t).runCluster(t, "../cluster", "TestTram", "TestTramUnplugged", "TestTramRestartsOfAll", "TestTramDamage")
+	find(t).runCluster(t, "../cluster", "TestTram", "TestTramUnplugged", "TestTramRestartsOfAll")
 }
 
 // TestBuilds: a mount builds a C project, and passes a test of pjdfstest for each operation.
