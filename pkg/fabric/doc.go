@@ -36,10 +36,10 @@
 //	M3  When Revoke returns, no write of that peer changes the region any more, and no read of it sees the
 //	    region's later content. Operations that have not been executed fail. This holds until a Grant.
 //
-// An RDMA provider fulfils Q1 to Q6 with one reliable connection (RC queue pair) for each queue, and M3 with
-// the access flags of the queue pair at the target. M2 asks for less than network interfaces provide in
-// practice: the verbs specification promises no order within a write, so users of this package must not rely
-// on one.
+// An RDMA provider fulfils Q1 to Q6 with one reliable connection (RC queue pair) for each queue, and M3
+// with the access flags of the queue pair at the target, and a reset that ends the operations under way. M2
+// asks for less than network interfaces provide in practice: the verbs specification promises no order
+// within a write, so users of this package must not rely on one.
 //
 // # Providers and the verbs specification
 //
@@ -55,7 +55,8 @@
 //	completion with an error  may be executed             may be executed     may be executed     may be executed
 //	death of the peer         retry timeout               Config              end of connection,  end of connection,
 //	                                                                          or Config.Timeout   or Config.Timeout
-//	revocation                access flags of the QP      lock of the event   lock of the region  lock of the region
+//	revocation                access flags of the QP,     lock of the event   lock of the region  lock of the region
+//	                          then its reset
 //	after a refused operation both QPs are in error       queue is broken     queue is broken     queue is broken
 //
 // Provider verbs implements the first column with one queue pair for each queue; it treats the end of a

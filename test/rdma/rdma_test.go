@@ -5,8 +5,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -60,12 +62,17 @@ func goBuild(t *testing.T, dir string, command []string, target string) string {
 	return binary
 }
 
-// run runs a test binary, in the directory of its package.
+// limit is the time for one run of a test binary. Each run has a virtual machine of its own.
+const limit = 15 * time.Minute
+
+// run runs a test binary, in the directory of its package. Its output goes to a file, which go test keeps
+// with -artifacts.
 func (p place) run(t *testing.T, dir string, r test) {
+	t.Helper()
 	env := append(r.env, "RDMA_DEVICE="+p.devices[0], "GLOBALFS_TEST_RDMA="+strings.Join(p.devices, " "))
-	line := append([]string{r.binary, "-test.v", "-test.timeout", "15m"}, r.args...)
+	line := append([]string{r.binary, "-test.v", "-test.timeout", limit.String()}, r.args...)
 	if p.vm != "" {
-		front := []string{p.vm, "-n", "3", "-t", "900"}
+		front := []string{p.vm, "-n", "3", "-m", "4096", "-t", strconv.Itoa(int(limit.Seconds()))}
 		for _, e := range env {
 			front = append(front, "-e", e)
 		}
@@ -74,21 +81,36 @@ func (p place) run(t *testing.T, dir string, r test) {
 		}
 		line = slices.Concat(front, []string{"--"}, line)
 	}
-	cmd := exec.Command(line[0], line[1:]...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), env...)
-	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
+	path := filepath.Join(t.ArtifactDir(), "output")
+	log, err := os.Create(path)
 	require.NoError(t, err)
+	defer log.Close()
+	cmd := exec.Command(line[0], line[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
+	cmd.Env = append(os.Environ(), env...)
+	failure := cmd.Run()
+	out, err := os.ReadFile(path)
+	require.NoError(t, err)
+	t.Logf("%s", out)
+	require.NoError(t, failure)
 }
 
 // run builds the test program of a package with RDMA, in the package's module, and runs it.
 func run(t *testing.T, dir string, args ...string) {
+	t.Helper()
 	find(t).run(t, dir, test{binary: build(t, dir, "-tags", "verbs"), args: args})
 }
 
 // TestVerbs runs the conformance suite of fabrics on RDMA devices.
 func TestVerbs(t *testing.T) { run(t, "../../pkg/fabric/verbs") }
+
+// TestRevocations repeats the test in which a right is revoked while writes are under way.
+func TestRevocations(t *testing.T) {
+	run(t, "../../pkg/fabric/verbs", "-test.run", "^TestConformance$/^RevokeRace$", "-test.count", "25")
+}
+
+// TestGroups runs TRAM in three groups of three processes, in which the leaders are killed.
+func TestGroups(t *testing.T) { run(t, "../../pkg/multicast/tram", "-test.run", "^TestProcesses$") }
 
 // TestConnections runs the conformance suite of connections, and tests half-close, the death of the peer and
 // TLS.

@@ -22,29 +22,31 @@ func TestServers(t *testing.T) { run(t, "../../internal/daemon", "-test.run", "^
 
 // TestProcesses: each server is killed under load. Its cable is unplugged. All of them are killed.
 func TestProcesses(t *testing.T) {
-	p := find(t)
-	p.runCluster(t, "../cluster", "-test.run", "^TestTram(Unplugged|RestartsOfAll|Damage)?$")
+	find(t).runCluster(t, "../cluster", "TestTram", "TestTramUnplugged", "TestTramRestartsOfAll")
 }
 
 // TestBuilds: a mount builds a C project, and passes a test of pjdfstest for each operation.
-func TestBuilds(t *testing.T) {
-	p := find(t)
-	p.runCluster(t, "../posix", "-test.run", "^TestTramBuilds$")
-}
+func TestBuilds(t *testing.T) { find(t).runCluster(t, "../posix", "TestTramBuilds") }
 
-// runCluster runs tests that start servers as processes.
-func (p place) runCluster(t *testing.T, dir string, args ...string) {
+// runCluster runs tests that start servers as processes, each as a subtest.
+func (p place) runCluster(t *testing.T, dir string, tests ...string) {
 	program := goBuild(t, ".", []string{"build", "-trimpath", "-tags", "verbs"}, "github.com/globalfs/globalfs/cmd/globalfs")
 	etcd, err := cluster.FindEtcd()
 	require.NoError(t, err, "deploy/deps.sh test fetches etcd")
-	r := test{binary: build(t, dir), args: args, env: []string{"GLOBALFS_TEST_PROGRAM=" + program}}
+	r := test{binary: build(t, dir), env: []string{"GLOBALFS_TEST_PROGRAM=" + program}}
 	if p.vm != "" {
 		const here = "/payload/globalfs"
 		r.env = []string{"GLOBALFS_TEST_PROGRAM=" + here}
 		r.files = append(compiler(t), program+":"+here, etcd+":/payload/etcd", pjdfstest(t)+":/payload/pjdfstest",
 			"../../docs/posix.md:/docs/posix.md", "/etc/passwd:/etc/passwd", "/etc/group:/etc/group")
 	}
-	p.run(t, "", r)
+	for _, name := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := r
+			r.args = []string{"-test.run", "^" + name + "$"}
+			p.run(t, "", r)
+		})
+	}
 }
 
 func pjdfstest(t *testing.T) string {

@@ -34,6 +34,7 @@ func Run(t *testing.T, start func(t *testing.T) *Cluster) {
 		"Words":             (*suite).words,
 		"Revoke":            (*suite).revoke,
 		"RevokeRace":        (*suite).revokeRace,
+		"RevokeOne":         (*suite).revokeOne,
 		"RevokeReads":       (*suite).revokeReads,
 		"TakeOver":          (*suite).takeOver,
 		"Cut":               (*suite).cut,
@@ -281,115 +282,6 @@ func (s *suite) words() {
 		return len(e.Completions) > 0 && e.Completions[len(e.Completions)-1].Token == last
 	})
 	require.Equal(s, bytes.Repeat(encoded(rounds*0x0101010101010101), size/8), load(m, 0, size))
-}
-
-// revoke tests M3.
-func (s *suite) revoke() {
-	m := s.region(2, 7, 64, map[fabric.NodeID]fabric.Rights{1: both, 3: both})
-	s.status(fabric.OK, 1, fabric.Op{Peer: 2, Region: 7, Data: encoded(1)})
-	require.NoError(s, s.Nodes[2].Revoke(7, 1, fabric.Writable))
-	s.status(fabric.Denied, 1, fabric.Op{Peer: 2, Region: 7, Data: encoded(2)})
-	s.status(fabric.OK, 1, fabric.Op{Kind: fabric.Reset, Peer: 2, Region: 7})
-	s.status(fabric.OK, 1, fabric.Op{Kind: fabric.Read, Peer: 2, Region: 7, Length: 8})
-	s.status(fabric.Denied, 1, fabric.Op{Peer: 2, Region: 7, Data: encoded(3)})
-	require.Equal(s, uint64(1), word(m, 0))
-	s.status(fabric.OK, 3, fabric.Op{Peer: 2, Region: 7, Data: encoded(4)})
-	require.NoError(s, s.Nodes[2].Grant(7, 1, fabric.Writable))
-	s.status(fabric.OK, 1, fabric.Op{Kind: fabric.Reset, Peer: 2, Region: 7})
-	s.status(fabric.OK, 1, fabric.Op{Peer: 2, Region: 7, Data: encoded(5)})
-	require.Equal(s, uint64(5), word(m, 0))
-}
-
-// revokeRace: a right is revoked while writes are under way. Writes that had succeeded before are in the
-// memory, and the memory does not change afterwards.
-func (s *suite) revokeRace() {
-	const size = 1024
-	m := s.region(2, 7, size, nil)
-	for round := range 30 {
-		require.NoError(s, s.Nodes[2].Grant(7, 1, fabric.Writable))
-		s.status(fabric.OK, 1, fabric.Op{Kind: fabric.Reset, Peer: 2, Region: 7})
-		m.Store(0, make([]byte, size))
-		s.events[1].Reset()
-		const writes = 60
-		var last uint64
-		for i := range uint64(writes) {
-			last = s.post(1, fabric.Op{Peer: 2, Region: 7, Data: bytes.Repeat(encoded(i+1), size/8)})
-		}
-		s.await(1, "some completions", func(e *fabric.Events) bool { return len(e.Completions) > round })
-		require.NoError(s, s.Nodes[2].Revoke(7, 1, fabric.Writable))
-		then := load(m, 0, size)
-		s.ended(1, last)
-		s.status(fabric.Flushed, 3, s.broken(3))
-		good := uint64(0)
-		for _, c := range s.events[1].Completions {
-			if c.Status == fabric.OK {
-				require.Equal(s, last-writes+1+good, c.Token, "completions with OK come before all others")
-				good++
-			}
-		}
-		require.Equal(s, then, load(m, 0, size), "the region has changed after Revoke")
-		for at := 0; at < size; at += 8 {
-			v := binary.LittleEndian.Uint64(then[at:])
-			require.GreaterOrEqual(s, v, good, "a write with OK is not there")
-			require.LessOrEqual(s, v, good+1, "a write is there whose predecessor has no OK")
-		}
-		if good < writes {
-			s.status(fabric.Flushed, 1, fabric.Op{Peer: 2, Region: 7, Data: encoded(99)})
-		}
-		s.status(fabric.OK, 1, fabric.Op{Kind: fabric.Reset, Peer: 2, Region: 7})
-		s.status(fabric.Denied, 1, fabric.Op{Peer: 2, Region: 7, Data: encoded(99)})
-		require.Equal(s, then, load(m, 0, size), "a revoked writer has written")
-	}
-}
-
-// broken breaks a queue of a node to a region that does not exist, which lets some time pass. It returns an
-// operation for this queue.
-func (s *suite) broken(id fabric.NodeID) fabric.Op {
-	op := fabric.Op{Peer: 2, Region: 99, Data: encoded(1)}
-	s.do(id, op)
-	return op
-}
-
-// revokeReads: a right to read can be revoked, too.
-func (s *suite) revokeReads() {
-	m := s.region(2, 7, 8, map[fabric.NodeID]fabric.Rights{1: both})
-	m.Store(0, encoded(1))
-	s.status(fabric.OK, 1, fabric.Op{Kind: fabric.Read, Peer: 2, Region: 7, Length: 8})
-	require.NoError(s, s.Nodes[2].Revoke(7, 1, fabric.Readable))
-	m.Store(0, encoded(2))
-	c := s.status(fabric.Denied, 1, fabric.Op{Kind: fabric.Read, Peer: 2, Region: 7, Length: 8})
-	require.Empty(s, c.Data)
-}
-
-// takeOver: the right to write goes from one node to another, as with a change of leaders. The new node reads
-// the words that the old node has written, and the old node never overwrites the new node's words.
-func (s *suite) takeOver() {
-	m := s.region(2, 7, 8, map[fabric.NodeID]fabric.Rights{1: both, 3: fabric.Readable})
-	holder, other := fabric.NodeID(1), fabric.NodeID(3)
-	high := uint64(0)
-	for range 20 {
-		s.status(fabric.OK, holder, fabric.Op{Kind: fabric.Reset, Peer: 2, Region: 7})
-		tokens := []uint64{}
-		for range 10 {
-			high++
-			tokens = append(tokens, s.post(holder, fabric.Op{Peer: 2, Region: 7, Data: encoded(high)}))
-		}
-		require.NoError(s, s.Nodes[2].Revoke(7, holder, fabric.Writable))
-		require.NoError(s, s.Nodes[2].Grant(7, other, both))
-		s.status(fabric.OK, other, fabric.Op{Kind: fabric.Reset, Peer: 2, Region: 7})
-		c := s.status(fabric.OK, other, fabric.Op{Kind: fabric.Read, Peer: 2, Region: 7, Length: 8})
-		seen := binary.LittleEndian.Uint64(c.Data)
-		for i, token := range tokens {
-			if s.ended(holder, token).Status == fabric.OK {
-				require.GreaterOrEqual(s, seen, high-9+uint64(i), "a write with OK is not there")
-			}
-		}
-		high++
-		s.status(fabric.OK, other, fabric.Op{Peer: 2, Region: 7, Data: encoded(high)})
-		require.Equal(s, high, word(m, 0))
-		require.NoError(s, s.Nodes[2].Grant(7, holder, fabric.Readable))
-		holder, other = other, holder
-	}
 }
 
 // cut: operations of an interrupted connection end, and the queue works again after a reset.

@@ -87,7 +87,8 @@ static int to_ready(struct ibv_qp *qp, struct address *own, struct address *peer
 	if ((r = ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 		IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))) return r;
 	memset(&a, 0, sizeof a);
-	a.qp_state = IBV_QPS_RTS; a.timeout = timeout; a.retry_cnt = 7; a.rnr_retry = 7; a.sq_psn = own->psn; a.max_rd_atomic = 4;
+	// soft-RoCE repeats without end if retry_cnt is 7.
+	a.qp_state = IBV_QPS_RTS; a.timeout = timeout; a.retry_cnt = 6; a.rnr_retry = 7; a.sq_psn = own->psn; a.max_rd_atomic = 4;
 	return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 		IBV_QP_MAX_QP_RD_ATOMIC);
 }
@@ -210,7 +211,7 @@ func openDevice(cfg *Config) (_ *device, err error) {
 }
 
 // exponent encodes the time-out of a queue pair: it returns the largest n for which 4.096 us << n fits seven
-// times into timeout.
+// times into timeout, for one attempt and six repetitions.
 func exponent(timeout time.Duration) C.int {
 	n := 1
 	for n < 31 && 7*(4096*time.Nanosecond<<(n+1)) <= timeout {
@@ -335,7 +336,15 @@ func (p *pair) reset() error { return failed("reset a queue pair", C.set_state(p
 // fail moves the pair into the error state: all operations that are under way end with an error.
 func (p *pair) fail() error { return failed("end a queue pair", C.set_state(p.qp, C.IBV_QPS_ERR)) }
 
+// init sets up a pair that was reset. soft-RoCE can report an error shortly before it moves the pair into the
+// error state. If the reset comes between, the pair is in the error state after it, and needs another reset.
 func (p *pair) init(access C.int) error {
+	if C.to_init(p.qp, access) == 0 {
+		return nil
+	}
+	if err := p.reset(); err != nil {
+		return err
+	}
 	return failed("set up a queue pair", C.to_init(p.qp, access))
 }
 

@@ -140,6 +140,9 @@ func (e *endpoint) Register(id fabric.RegionID, size int) (fabric.Memory, error)
 func (e *endpoint) Grant(id fabric.RegionID, peer fabric.NodeID, rights fabric.Rights) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.closed {
+		return errClosed
+	}
 	r := e.regions[id]
 	if r == nil {
 		return fmt.Errorf("fabric: there is no region %d: register it", id)
@@ -147,25 +150,11 @@ func (e *endpoint) Grant(id fabric.RegionID, peer fabric.NodeID, rights fabric.R
 	r.rights[peer] |= rights
 	if s := r.served[peer]; s != nil && s.connected {
 		// It fails if the queue pair is in the error state. The peer must reset it then; this sets the flags.
-		_ = s.pair.setAccess(flagsOf(r.rights[peer]))
+		if s.pair.setAccess(flagsOf(r.rights[peer])) == nil {
+			s.rights = r.rights[peer]
+		}
 	}
 	return nil
-}
-
-// Revoke implements fabric.Endpoint. After an error the peer may still have the rights.
-func (e *endpoint) Revoke(id fabric.RegionID, peer fabric.NodeID, rights fabric.Rights) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	r := e.regions[id]
-	if r == nil {
-		return fmt.Errorf("fabric: there is no region %d: register it", id)
-	}
-	r.rights[peer] &^= rights
-	s := r.served[peer]
-	if s == nil || !s.connected || s.pair.setAccess(flagsOf(r.rights[peer])) == nil {
-		return nil
-	}
-	return s.disconnect() // the flags of a queue pair in the error state cannot be changed
 }
 
 // Post implements fabric.Endpoint. The number of operations that wait for room has no limit.

@@ -223,7 +223,10 @@ func (q *queue) connect() (reply, *line, error) {
 	if answer.status != opened || answer.size > fabric.MaxRegion {
 		return answer, line, errors.New("verbs: the peer makes no queue pair: its log may say why")
 	}
-	return answer, line, errors.Join(q.pair.init(0), q.pair.ready(&own, &answer.to))
+	if err := q.pair.init(0); err != nil {
+		return answer, line, err
+	}
+	return answer, line, q.pair.ready(&own, &answer.to)
 }
 
 func (q *queue) prepare() (err error) {

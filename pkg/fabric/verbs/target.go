@@ -4,7 +4,6 @@ package verbs
 
 import (
 	"encoding/binary"
-	"errors"
 	"math/rand/v2"
 	"sync/atomic"
 	"unsafe"
@@ -70,6 +69,8 @@ type served struct {
 	pair      *pair
 	notes     *memory
 	connected bool
+	own, to   address       // of this end and of the peer's end, if connected
+	rights    fabric.Rights // that the access flags permit, if connected
 }
 
 // disconnect resets the queue pair: no operation that is under way is executed afterwards.
@@ -77,8 +78,11 @@ func (s *served) disconnect() error {
 	if !s.connected {
 		return nil
 	}
+	if err := s.pair.reset(); err != nil {
+		return err
+	}
 	s.connected = false
-	return s.pair.reset()
+	return nil
 }
 
 func (s *served) close() {
@@ -104,20 +108,24 @@ func (e *endpoint) answer(in *incoming, r request) (reply, error) {
 		a.status = unable
 		return a, nil
 	}
-	e.drain() // before connect resets the queue pair, which drops notes
+	e.drain() // before the reset, which drops notes
 	a.to = s.pair.address(rand.Uint32N(1 << 24))
-	if err := s.connect(&a.to, &r.from); err != nil {
+	if err := s.disconnect(); err != nil {
+		return reply{}, err
+	}
+	if s.connect(&a.to, &r.from) != nil {
 		a.status = unable
-		return a, s.pair.reset()
+		return a, s.disconnect()
 	}
 	a.status, a.key, a.base, a.size = opened, region.memory.key(), uint64(region.memory.at(0)), uint64(region.size)
 	return a, nil
 }
 
-// connect resets a queue pair, and takes it through all states until it is connected to peer.
+// connect takes a queue pair that is not connected through all states until it is connected to peer. After an
+// error the caller must disconnect it.
 func (s *served) connect(own, peer *address) error {
-	s.connected = true
-	if err := errors.Join(s.pair.reset(), s.pair.init(flagsOf(s.region.rights[s.peer]))); err != nil {
+	s.connected, s.own, s.to, s.rights = true, *own, *peer, s.region.rights[s.peer]
+	if err := s.pair.init(flagsOf(s.rights)); err != nil {
 		return err
 	}
 	for i := range noteSlots {

@@ -125,7 +125,11 @@ func cluster(t *testing.T) *fabrictest.Cluster {
 	t.Cleanup(w.serving.Wait)
 	for i, device := range devices() {
 		id := fabric.NodeID(i + 1)
-		e, err := New(Config{Self: id, Device: device, Dial: w.dialer(id), Timeout: 4 * time.Second})
+		e, err := New(Config{Self: id, Device: device, Dial: w.dialer(id), Timeout: 4 * time.Second, Report: func(peer fabric.NodeID, err error) {
+			if err != nil {
+				t.Logf("node %d has no queue pair to node %d: %v", id, peer, err)
+			}
+		}})
 		require.NoError(t, err)
 		w.listen(id, e)
 		c.Nodes[id], w.nodes[id] = e, e.(*endpoint)
