@@ -33,9 +33,9 @@ var errStranger = errors.New("the cluster places no such replica of the partitio
 
 // oneSided is the one-sided memory of a replica, with the order that works in it.
 type oneSided struct {
-	fabric.Endpoint
-	core    *onesided.Core // for turns, and between them
-	fabrics sync.Map       // the kind of the last connection to a peer, a string, by its process
+	endpoint fabric.Endpoint
+	core     *onesided.Core // for turns, and between them
+	fabrics  sync.Map       // the kind of the last connection to a peer, a string, by its process
 }
 
 // memory is a replica on a server whose partition is ordered in one-sided memory.
@@ -68,7 +68,7 @@ func (s memory) open(core *onesided.Core, f topology.MemoryFabric) error {
 	if err != nil {
 		return err
 	}
-	own.Endpoint, h.memory = endpoint, own
+	own.endpoint, h.memory = endpoint, own
 	for _, region := range core.Regions() {
 		m, err := endpoint.Register(region.ID, region.Size)
 		if err != nil {
