@@ -16,9 +16,9 @@ const look = time.Second
 // errNoMemory means that a node works in one-sided memory and its driver has none.
 var errNoMemory = errors.New("the node changes rights or begins operations on one-sided memory, and its driver has no endpoint")
 
-// memory is the one-sided memory of a node. Each event causes a turn, and each turn takes the completions that
-// have arrived. The node reads the memory itself to find the writes of peers. An endpoint that is a notifier
-// runs turns in its own goroutines. Otherwise a goroutine waits for events.
+// memory is the one-sided memory of a node. Each event causes a turn, and each turn takes the completions
+// that have arrived. The node reads the memory itself to find the writes of peers. An endpoint that is a
+// notifier runs turns in its own goroutines. Otherwise a goroutine waits for events.
 type memory struct {
 	endpoint fabric.Endpoint // nil: none
 	notifier notifier        // the endpoint, if it is one

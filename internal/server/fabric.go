@@ -19,10 +19,10 @@ import (
 
 // The providers of one-sided memory. With provider shm, operations travel through memory that two servers of
 // a host share, and with fabric: auto on streams of the transport to servers of other hosts. With provider
-// soft, all operations travel on streams. In both cases the process of the target executes them. With provider
-// verbs, a stream carries the set-up of queue pairs and the keys of memory, and RDMA network interfaces execute
-// the operations. Each replica opens the device for itself: an error of the device ends its driver, and the
-// replica starts again after a wait (Server.run).
+// soft, all operations travel on streams. In both cases the process of the target executes them. With
+// provider verbs, a stream carries the set-up of queue pairs and the keys of memory, and RDMA network
+// interfaces execute the operations. Each replica opens the device for itself: an error of the device ends
+// its driver, and the replica starts again after a wait (Server.run).
 
 // FabricVerbs is the kind of a connection of RDMA network interfaces.
 const FabricVerbs = "verbs"
@@ -36,8 +36,8 @@ type provider interface {
 // dialRest is the time after a failed attempt to connect to a peer.
 const dialRest = 50 * time.Millisecond
 
-// patience is how long the success of a write may stay unreported. TRAM on disks (mode sync) does not wait for
-// it: a leader counts the reports of members.
+// patience is how long the success of a write may stay unreported. TRAM on disks (mode sync) does not wait
+// for it: a leader counts the reports of members.
 const patience = 2 * time.Millisecond
 
 // verbsLook is how often memory is read without a notification. All writes of TRAM have one, so this only

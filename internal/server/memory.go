@@ -20,9 +20,9 @@ import (
 // A partition whose order is TRAM's works in one-sided memory (package fabric). The memory of a replica lives
 // as long as its driver: a replica that restarts has a new one, and its peers connect again. The operations
 // travel on streams of the transport, on which both servers have proven their identity by TLS, or through
-// memory that they share over such a stream; with RDMA only the set-up of queue pairs does (fabric.go). A peer
-// is admitted as a process only if the cluster places that process, as a replica of the same partition, on the
-// peer's server: no client and no other server can write there.
+// memory that they share over such a stream; with RDMA only the set-up of queue pairs does (fabric.go). A
+// peer is admitted as a process only if the cluster places that process, as a replica of the same partition,
+// on the peer's server: no client and no other server can write there.
 //
 // TRAM syncs the log in each step that has records, with durability os, too. So a loss of power takes none of
 // its promises; a replica that is marked as amnesiac (amnesia.go) has no vote all the same until it has

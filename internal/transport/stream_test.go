@@ -196,8 +196,8 @@ func TestStreamsOfRevokedServers(t *testing.T) {
 	}
 }
 
-// TestSocketsToRevokedServers: the process that has opened a socket closes it, also if the server at the other
-// end does not know of the revocation.
+// TestSocketsToRevokedServers: the process that has opened a socket closes it, also if the server at the
+// other end does not know of the revocation.
 func TestSocketsToRevokedServers(t *testing.T) {
 	certs := newAuthority(t, "prod")
 	own := certs.server("n2")

@@ -142,8 +142,8 @@ func (w *tramWork) finish(t *testing.T, c *Cluster) {
 }
 
 // TestTram: TRAM orders the partitions of a region, in memory that its servers share, or write through
-// authenticated connections. Each server is killed under load, the first leader first, and comes back. No file
-// is lost, changed or made twice.
+// authenticated connections. Each server is killed under load, the first leader first, and comes back. No
+// file is lost, changed or made twice.
 func TestTram(t *testing.T) {
 	kinds := map[string]string{"shm": "shm", "auto": "shm", "soft": "tcp"}
 	if len(RDMADevices()) > 0 {

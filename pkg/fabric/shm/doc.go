@@ -5,8 +5,8 @@
 // passes each accepted connection, with the number of its peer, to Serve. Client and Server, or the
 // application, authenticate a connection by TLS first. After the handshake the initiator passes a segment
 // (memfd) over the socket by SCM_RIGHTS. Each pair of initiator and target has one segment. The socket stays
-// open: a byte on it (a bell) wakes a sleeping side, and the end of the socket reports the death of the peer at
-// once.
+// open: a byte on it (a bell) wakes a sleeping side, and the end of the socket reports the death of the peer
+// at once.
 //
 // A process that relays the authentication of a socket could take the place of one end afterwards. To exclude
 // this, both processes must run as the same user, or the authentication must exclude it (Config.Introduced).
@@ -59,10 +59,10 @@
 // no side sends bells.
 //
 // Notify replaces Wait by a function that is called by the goroutine that has found an event. With
-// Config.Patience, a target sends no bell for the success of a write: an initiator without operations of other
-// kinds finds it when it looks for another reason, and after Patience at the latest.
+// Config.Patience, a target sends no bell for the success of a write: an initiator without operations of
+// other kinds finds it when it looks for another reason, and after Patience at the latest.
 //
-// If the application does not call Wait or Poll for a millisecond, a goroutine (guard) reads the rings and sets
-// the word. An idle endpoint uses no CPU time except for two reads of the rings per Config.Timeout and
+// If the application does not call Wait or Poll for a millisecond, a goroutine (guard) reads the rings and
+// sets the word. An idle endpoint uses no CPU time except for two reads of the rings per Config.Timeout and
 // connection.
 package shm

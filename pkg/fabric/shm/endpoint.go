@@ -22,8 +22,8 @@ type Config struct {
 	// other, for example by Client and Server. A *net.UnixConn leads to a peer on this host, with which the
 	// node shares memory; any other connection is a stream. Dial is not called for the node itself.
 	Dial func(ctx context.Context, peer fabric.NodeID) (net.Conn, error)
-	// Introduced: the authentication of sockets excludes a process between both ends that relays it. Otherwise
-	// both processes must run as the same user.
+	// Introduced: the authentication of sockets excludes a process between both ends that relays it.
+	// Otherwise both processes must run as the same user.
 	Introduced bool
 	// Timeout is the longest time without progress of a peer that has operations to execute. After it the
 	// connection fails. 0: two seconds.

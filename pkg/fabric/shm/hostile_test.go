@@ -341,8 +341,8 @@ func TestBellIsNotMissed(t *testing.T) {
 	require.NotZero(t, l.own.Load(), "the side sleeps and does not ask for the bell")
 }
 
-// TestPatientInitiator: a target sends no bell for the success of a write to an initiator that does not wait for
-// it, and one for every other answer.
+// TestPatientInitiator: a target sends no bell for the success of a write to an initiator that does not wait
+// for it, and one for every other answer.
 func TestPatientInitiator(t *testing.T) {
 	e, _ := victim(t, Config{})
 	here, there := pair(t)

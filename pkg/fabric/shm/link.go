@@ -24,7 +24,7 @@ const (
 
 // carrier moves the bytes of a link between its rings and the peer.
 type carrier interface {
-	// bell reports that bytes were published in a ring, or released, for which a bit of the wake word was set.
+	// bell reports that bytes were published or released for which a bit of the wake word was set.
 	bell() error
 	// wait returns after a bell of the peer, at the read deadline of the connection, or when it has ended.
 	wait() error

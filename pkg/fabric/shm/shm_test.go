@@ -149,8 +149,8 @@ func cluster(t *testing.T, cfg Config, streams func(a, b fabric.NodeID) bool) *f
 
 func always(a, b fabric.NodeID) bool { return true }
 
-// TestConformance runs the suite on nodes that sleep and nodes that spin, with rings in which large operations
-// do not fit, and on nodes that share memory with no other node or with one of two.
+// TestConformance runs the suite on nodes that sleep and nodes that spin, with rings in which large
+// operations do not fit, and on nodes that share memory with no other node or with one of two.
 func TestConformance(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg     Config

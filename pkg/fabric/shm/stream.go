@@ -11,9 +11,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/fabric/ring"
 )
 
-// A stream is the carrier of a link to a peer with which this process shares no memory, such as one on another
-// host. The bytes are those of provider soft. The rings are private memory: a goroutine (pump) writes the
-// bytes of one ring to the connection, and the goroutine of the link (wait) fills the other one.
+// A stream is the carrier of a link to a peer with which this process shares no memory, such as one on
+// another host. The bytes are those of provider soft. The rings are private memory: a goroutine (pump) writes
+// the bytes of one ring to the connection, and the goroutine of the link (wait) fills the other one.
 type stream struct {
 	conn    net.Conn
 	timeout time.Duration
@@ -102,8 +102,8 @@ func (s *stream) wait() error {
 // roomWait bounds a wait for room: until then, a peer whose operations wait may have made no progress.
 const roomWait = 50 * time.Millisecond
 
-// awaitRoom waits until bytes were released. The operations of the peer wait for Poll, or for room in the other
-// ring.
+// awaitRoom waits until bytes were released. The operations of the peer wait for Poll, or for room in the
+// other ring.
 func (s *stream) awaitRoom() error {
 	timer := time.NewTimer(roomWait)
 	defer timer.Stop()
