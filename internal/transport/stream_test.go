@@ -206,6 +206,7 @@ func TestSocketsToRevokedServers(t *testing.T) {
 	require.NoError(t, err)
 	send(t, socket)
 	own.SetRevoked([]identity.Revocation{{Role: identity.Server, Name: "n1", At: time.Now().Add(time.Hour)}})
+	require.NoError(t, socket.SetReadDeadline(time.Now().Add(4*probeTime)))
 	_, err = socket.Read(make([]byte, 1))
 	require.ErrorIs(t, err, net.ErrClosed)
 	<-s.ends

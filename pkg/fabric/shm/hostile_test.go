@@ -351,6 +351,7 @@ func TestPatientInitiator(t *testing.T) {
 	s, err := offer(here, minRing, time.Now().Add(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(s.Unmap)
+	require.NoError(t, here.SetReadDeadline(time.Now().Add(10*time.Second)))
 	l := initiatorLink(here, s)
 	l.own.Store(wakeForNews)
 	send := func(op *fabric.Op, answers int) {
