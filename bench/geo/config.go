@@ -16,12 +16,13 @@ const (
 	Loopback     = "loopback"      // a process for each server and mount, on loopback, with TLS
 	LoopbackSync = "loopback-sync" // the same as Loopback, with durability sync
 	LoopbackTRAM = "loopback-tram" // the same as LoopbackSync, and TRAM orders the partitions of a region
+	LoopbackSoft = "loopback-soft" // the same as LoopbackTRAM, without shared memory for TRAM
 	Lab          = "lab"           // as Loopback in the WAN laboratory
 )
 
 // Settings lists all of them.
 func Settings() []string {
-	return []string{Embedded, EmbeddedGRPC, EmbeddedWAN, Loopback, LoopbackSync, LoopbackTRAM, Lab}
+	return []string{Embedded, EmbeddedGRPC, EmbeddedWAN, Loopback, LoopbackSync, LoopbackTRAM, LoopbackSoft, Lab}
 }
 
 // Config selects the measurements and the settings.
@@ -87,5 +88,7 @@ func (c *Config) spec() topology.Spec {
 
 // NeedsEtcd reports whether a setting has server processes.
 func (c *Config) NeedsEtcd() bool {
-	return slices.ContainsFunc(c.Settings, func(s string) bool { return s == Loopback || s == LoopbackSync || s == LoopbackTRAM || s == Lab })
+	return slices.ContainsFunc(c.Settings, func(s string) bool {
+		return s == Loopback || s == LoopbackSync || s == LoopbackTRAM || s == LoopbackSoft || s == Lab
+	})
 }

@@ -75,8 +75,11 @@ func (c *Config) start(ctx context.Context, setting string) (_ *stage, err error
 	case LoopbackSync:
 		cfg.Durability = "sync"
 		err = s.processes(ctx, cfg, flags...)
-	case LoopbackTRAM:
+	case LoopbackTRAM, LoopbackSoft:
 		cfg.Durability, cfg.LocalOrder = "sync", string(topology.LocalTRAM)
+		if setting == LoopbackSoft {
+			cfg.Memory = string(topology.MemorySoft)
+		}
 		err = s.processes(ctx, cfg, flags...)
 	case Lab:
 		if err := s.laboratory(&cfg); err != nil {

@@ -39,6 +39,7 @@ several clients also creating files apart, each client in a directory of its own
   loopback        etcd, and a process for each server and for a mount in each region, with TLS, on loopback
   loopback-sync   as loopback, with durability sync in place of os (only if it is named)
   loopback-tram   as loopback-sync, and TRAM orders the partitions of a region in one-sided memory (only if it is named)
+  loopback-soft   as loopback-tram, with TCP between the memories of servers in place of shared memory (only if it is named)
   lab             as loopback on hosts of a wide-area network in this machine, with the delays between the regions; measured from each
                   region. It needs root and /dev/net/tun, and is left out, with the reason, where these are missing
 

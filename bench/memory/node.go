@@ -134,7 +134,7 @@ func (n *Node) socket(id fabric.NodeID) string {
 	return filepath.Join(n.cfg.Dir, namePrefix+strconv.Itoa(int(id))+".socket")
 }
 
-func (n *Node) dialShm(ctx context.Context, peer fabric.NodeID) (*net.UnixConn, error) {
+func (n *Node) dialShm(ctx context.Context, peer fabric.NodeID) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", n.socket(peer))
 	if err != nil {

@@ -175,6 +175,9 @@ func (f *File) Validate() error {
 	if f.Multicast.Fabric == topology.MemoryShm && f.Certificates == "" {
 		return errors.New("multicast: fabric: shm: it needs certificates: processes share memory only after they have proven their identity")
 	}
+	if f.Multicast.Fabric == topology.MemoryShm && f.Fabric == topology.FabricOff {
+		return errors.New("multicast: fabric: shm: it needs fabric: auto: with off, processes of one host share no memory")
+	}
 	if f.Multicast.Fabric == topology.MemoryVerbs && f.Certificates == "" {
 		return errors.New("multicast: fabric: verbs: it needs certificates: servers exchange the keys of their memory only after they have proven their identity")
 	}

@@ -25,7 +25,9 @@ import (
 // memory, over TCP or shared memory, and go on without the first leader. test/rdma runs the tests of this
 // file over RDMA.
 func TestTramOrdersPartitions(t *testing.T) {
-	kinds := map[topology.MemoryFabric]string{topology.MemorySoft: transport.FabricTCP, topology.MemoryShm: transport.FabricShm}
+	kinds := map[topology.MemoryFabric]string{
+		topology.MemorySoft: transport.FabricTCP, topology.MemoryShm: transport.FabricShm, topology.MemoryAuto: transport.FabricShm,
+	}
 	if len(rdmaDevices()) > 0 {
 		kinds = map[topology.MemoryFabric]string{topology.MemoryVerbs: server.FabricVerbs}
 	}
@@ -72,6 +74,18 @@ func (w *world) rdmaDevice(name string) string {
 	}
 	devices := rdmaDevices()
 	return devices[int(name[len(name)-1]-'a')%len(devices)]
+}
+
+// TestShmNeedsSharing: a cluster file that demands shared memory and forbids it, or has no certificates, is
+// refused.
+func TestShmNeedsSharing(t *testing.T) {
+	w := newWorld(t, []topology.Region{"west"}, 3)
+	w.file.Multicast = topology.Multicast{Local: topology.LocalTRAM, Fabric: topology.MemoryShm}
+	require.ErrorContains(t, w.file.Validate(), "multicast: fabric: shm: it needs certificates")
+	w.certify()
+	require.NoError(t, w.file.Validate())
+	w.file.Fabric = topology.FabricOff
+	require.ErrorContains(t, w.file.Validate(), "multicast: fabric: shm: it needs fabric: auto")
 }
 
 // TestVerbsNeedsCertificates: the keys of memory go only to servers that have proven their identity.

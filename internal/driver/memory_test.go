@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/shm"
 	"github.com/globalfs/globalfs/pkg/fabric/soft"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -166,9 +168,18 @@ type trio struct {
 	network *transport.Local
 	members [4]*trioMember // from 1 on
 
+	suspect time.Duration
+	shares  net.Listener // with provider shm, the members share memory over its sockets; nil: provider soft
+
 	mu        sync.Mutex
-	endpoints [4]*soft.Endpoint
+	endpoints [4]provider
 	serving   sync.WaitGroup
+}
+
+// provider is one-sided memory that serves connections.
+type provider interface {
+	fabric.Endpoint
+	Serve(peer fabric.NodeID, conn net.Conn) error
 }
 
 type trioMember struct {
@@ -180,8 +191,8 @@ type trioMember struct {
 	life  uint64
 }
 
-func newTrio(t *testing.T) *trio {
-	g := &trio{t: t, network: transport.NewLocal(nil)}
+func newTrio(t *testing.T, suspect time.Duration, shares net.Listener) *trio {
+	g := &trio{t: t, network: transport.NewLocal(nil), suspect: suspect, shares: shares}
 	for i := 1; i < len(g.members); i++ {
 		g.members[i] = &trioMember{}
 		g.start(i)
@@ -205,8 +216,25 @@ func (g *trio) dial(from int, to fabric.NodeID) (net.Conn, error) {
 		return nil, errors.New("it does not run")
 	}
 	here, there := net.Pipe()
+	if g.shares != nil {
+		var errs [2]error
+		here, errs[0] = net.Dial("unix", g.shares.Addr().String())
+		there, errs[1] = g.shares.Accept()
+		if err := errors.Join(errs[:]...); err != nil {
+			return nil, err
+		}
+	}
 	g.serving.Go(func() { _ = peer.Serve(fabric.NodeID(from), there) })
 	return here, nil
+}
+
+// provide makes the memory of a member.
+func (g *trio) provide(i int) (provider, error) {
+	dial := func(_ context.Context, to fabric.NodeID) (net.Conn, error) { return g.dial(i, to) }
+	if g.shares == nil {
+		return soft.New(soft.Config{Self: fabric.NodeID(i), Dial: dial})
+	}
+	return shm.New(shm.Config{Self: fabric.NodeID(i), Dial: dial, Patience: time.Millisecond})
 }
 
 func (g *trio) start(i int) {
@@ -214,15 +242,13 @@ func (g *trio) start(i int) {
 	m.life++
 	core, err := onesided.New(onesided.Config{
 		Self: self, Group: multicast.Group{Members: []multicast.ProcessID{1, 2, 3}},
-		SlotSize: 256, Slots: 16, SuspectAfter: 100 * time.Millisecond, Seed: m.life,
+		SlotSize: 256, Slots: 16, SuspectAfter: g.suspect, Seed: m.life,
 	})
 	require.NoError(g.t, err)
 	for _, record := range m.log.records {
 		require.NoError(g.t, core.Replay(record))
 	}
-	endpoint, err := soft.New(soft.Config{Self: fabric.NodeID(i), Dial: func(_ context.Context, to fabric.NodeID) (net.Conn, error) {
-		return g.dial(i, to)
-	}})
+	endpoint, err := g.provide(i)
 	require.NoError(g.t, err)
 	for _, region := range core.Regions() {
 		memory, err := endpoint.Register(region.ID, region.Size)
@@ -305,9 +331,35 @@ func (g *trio) leader(members ...int) (leader int) {
 }
 
 // TestOneSidedGroup: drivers step an order in one-sided memory. Its leader stops, and comes back with its
-// log; then all stop and come back.
+// log; then all stop and come back. The memory of provider shm runs turns itself.
 func TestOneSidedGroup(t *testing.T) {
-	g := newTrio(t)
+	t.Run("soft", func(t *testing.T) { testGroup(t, newTrio(t, 100*time.Millisecond, nil)) })
+	t.Run("shm", func(t *testing.T) { testGroup(t, newTrio(t, 100*time.Millisecond, sockets(t))) })
+}
+
+// sockets returns a listener for the sockets of a trio.
+func sockets(t *testing.T) net.Listener {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// TestDeadLeader: members whose operations on the memory of the leader fail replace it long before
+// SuspectAfter.
+func TestDeadLeader(t *testing.T) {
+	const suspect = 20 * time.Second
+	g := newTrio(t, suspect, sockets(t))
+	g.work("begin", 1, 2, 3)
+	gone := g.leader(1, 2, 3)
+	others := slices.DeleteFunc([]int{1, 2, 3}, func(i int) bool { return i == gone })
+	g.halt(gone)
+	began := time.Now()
+	g.work("without", others...)
+	require.Less(t, time.Since(began), suspect/2)
+}
+
+func testGroup(t *testing.T, g *trio) {
 	g.work("begin", 1, 2, 3)
 	g.agree(120, 1, 2, 3)
 

@@ -296,8 +296,12 @@ func (d *Driver) release() error {
 	}
 	t.mark(&t.moments.Logged)
 	d.answer(out.Persisted)
-	if err := d.memory.apply(out); err != nil {
+	more, err := d.memory.apply(out)
+	if err != nil {
 		return err
+	}
+	if more {
+		d.pending.Store(true)
 	}
 	if err := d.send(out.Frames); err != nil {
 		return err

@@ -11,15 +11,18 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/shm"
 	"github.com/globalfs/globalfs/pkg/fabric/soft"
 	"github.com/globalfs/globalfs/pkg/fabric/verbs"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// The providers of one-sided memory. With provider soft, operations travel on streams of the transport, and a
-// goroutine of the target executes them. With provider verbs, a stream carries the set-up of queue pairs and
-// the keys of memory, and RDMA network interfaces execute the operations. Each replica opens the device for
-// itself: an error of the device ends its driver, and the replica starts again after a wait (Server.run).
+// The providers of one-sided memory. With provider shm, operations travel through memory that two servers of
+// a host share, and with fabric: auto on streams of the transport to servers of other hosts. With provider
+// soft, all operations travel on streams. In both cases the process of the target executes them. With
+// provider verbs, a stream carries the set-up of queue pairs and the keys of memory, and RDMA network
+// interfaces execute the operations. Each replica opens the device for itself: an error of the device ends
+// its driver, and the replica starts again after a wait (Server.run).
 
 // FabricVerbs is the kind of a connection of RDMA network interfaces.
 const FabricVerbs = "verbs"
@@ -32,6 +35,10 @@ type provider interface {
 
 // dialRest is the time after a failed attempt to connect to a peer.
 const dialRest = 50 * time.Millisecond
+
+// patience is how long the success of a write may stay unreported. TRAM on disks (mode sync) does not wait
+// for it: a leader counts the reports of members.
+const patience = 2 * time.Millisecond
 
 // verbsLook is how often memory is read without a notification. All writes of TRAM have one, so this only
 // bounds the damage of a lost one.
@@ -59,7 +66,7 @@ func (s memory) provide(own *oneSided, streams transport.Streams, f topology.Mem
 		}
 		return endpoint, nil
 	}
-	return soft.New(soft.Config{Self: self, Dial: func(ctx context.Context, peer fabric.NodeID) (net.Conn, error) {
+	noted := func(ctx context.Context, peer fabric.NodeID) (net.Conn, error) {
 		stream, err := dial(ctx, peer)
 		if ctx.Err() == nil {
 			reached(peer, err)
@@ -68,7 +75,11 @@ func (s memory) provide(own *oneSided, streams transport.Streams, f topology.Mem
 			own.fabrics.Store(multicast.ProcessID(peer), transport.FabricOf(stream))
 		}
 		return stream, err
-	}})
+	}
+	if f == topology.MemorySoft {
+		return soft.New(soft.Config{Self: self, Dial: noted})
+	}
+	return shm.New(shm.Config{Self: self, Dial: noted, Introduced: true, Patience: patience}) // the transport introduces
 }
 
 // reached returns a function that takes the result of each attempt to reach the memory of a peer. It logs the
@@ -92,7 +103,7 @@ func wayOf(f topology.MemoryFabric) transport.Way {
 	switch f {
 	case topology.MemoryShm:
 		return transport.SharedWay
-	case topology.MemorySoft:
+	case topology.MemorySoft, topology.MemoryVerbs:
 		return transport.TCPWay
 	}
 	return transport.AnyWay

@@ -19,10 +19,10 @@ import (
 
 // A partition whose order is TRAM's works in one-sided memory (package fabric). The memory of a replica lives
 // as long as its driver: a replica that restarts has a new one, and its peers connect again. The operations
-// travel on streams of the transport, on which both servers have proven their identity by TLS; with RDMA only
-// the set-up of queue pairs does (fabric.go). A peer is admitted as a process only if the cluster places that
-// process, as a replica of the same partition, on the peer's server: no client and no other server can write
-// there.
+// travel on streams of the transport, on which both servers have proven their identity by TLS, or through
+// memory that they share over such a stream; with RDMA only the set-up of queue pairs does (fabric.go). A
+// peer is admitted as a process only if the cluster places that process, as a replica of the same partition,
+// on the peer's server: no client and no other server can write there.
 //
 // TRAM syncs the log in each step that has records, with durability os, too. So a loss of power takes none of
 // its promises; a replica that is marked as amnesiac (amnesia.go) has no vote all the same until it has
@@ -33,9 +33,9 @@ var errStranger = errors.New("the cluster places no such replica of the partitio
 
 // oneSided is the one-sided memory of a replica, with the order that works in it.
 type oneSided struct {
-	fabric.Endpoint
-	core    *onesided.Core // for turns, and between them
-	fabrics sync.Map       // the kind of the last connection to a peer, a string, by its process
+	endpoint fabric.Endpoint
+	core     *onesided.Core // for turns, and between them
+	fabrics  sync.Map       // the kind of the last connection to a peer, a string, by its process
 }
 
 // memory is a replica on a server whose partition is ordered in one-sided memory.
@@ -68,7 +68,7 @@ func (s memory) open(core *onesided.Core, f topology.MemoryFabric) error {
 	if err != nil {
 		return err
 	}
-	own.Endpoint, h.memory = endpoint, own
+	own.endpoint, h.memory = endpoint, own
 	for _, region := range core.Regions() {
 		m, err := endpoint.Register(region.ID, region.Size)
 		if err != nil {

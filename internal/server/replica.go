@@ -63,7 +63,7 @@ func (h *hosted) close() error {
 		h.driver.Stop() // Run may not have been called
 	}
 	if h.memory != nil {
-		errs = append(errs, h.memory.Close())
+		errs = append(errs, h.memory.endpoint.Close())
 	}
 	h.cut.close()
 	h.exports.close()
@@ -251,7 +251,7 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	links = countedLinks{links, &h.counts.longFrames, logger}
 	h.driver = driver.New(h.process, voter{h.replica, local, &h.amnesiac, logger}, links, log, driver.NewSystemClock())
 	if h.memory != nil {
-		h.driver.UseMemory(h.memory)
+		h.driver.UseMemory(h.memory.endpoint)
 	}
 	h.driver.Observe(&tracer{server: s, partition: h.partition, updates: map[uint64]trace.Command{}})
 	h.endpoint.ServeLater(later{s, h})

@@ -39,7 +39,7 @@ type MemoryFabric string
 
 // The values of MemoryFabric.
 const (
-	MemoryAuto MemoryFabric = "auto" // shared memory between processes of one host, and TCP otherwise
+	MemoryAuto MemoryFabric = "auto" // shared memory between processes of one host, and TCP otherwise: for each connection
 	MemoryShm  MemoryFabric = "shm"  // shared memory only
 	MemorySoft MemoryFabric = "soft" // TCP only
 	// MemoryVerbs selects RDMA network interfaces only. Servers need one, and a program built for them.

@@ -13,7 +13,7 @@ const (
 	FabricShm = "shm" // shared memory of this host
 )
 
-// Connections describes the connections that one peer has opened with the framed protocol.
+// Connections describes the connections that one peer has opened with the framed protocol, and its sockets.
 type Connections struct {
 	Peer   identity.Identity // zero: it has no certificate
 	Fabric string
@@ -24,20 +24,26 @@ type Connections struct {
 func (s *Server) Connections() []Connections {
 	type key struct{ peer, fabric string }
 	all := map[key]*Connections{}
-	s.framed.mu.Lock()
-	for c := range s.framed.sessions {
+	count := func(of *peerInfo, shared bool) {
 		one := Connections{Fabric: FabricTCP}
-		if c.shared {
+		if shared {
 			one.Fabric = FabricShm
 		}
-		if c.info != nil {
-			one.Peer = c.info.identity
+		if of != nil {
+			one.Peer = of.identity
 		}
 		k := key{one.Peer.String(), one.Fabric}
 		if all[k] == nil {
 			all[k] = &one
 		}
 		all[k].Count++
+	}
+	s.framed.mu.Lock()
+	for c := range s.framed.sessions {
+		count(c.info, c.shared)
+	}
+	for c := range s.framed.sockets {
+		count(c.info, true)
 	}
 	s.framed.mu.Unlock()
 	list := make([]Connections, 0, len(all))

@@ -59,9 +59,10 @@
 // # Streams
 //
 // A server can turn a framed connection that it has opened into a stream of bytes between a process of its
-// own and one of the peer (Streams): the connection carries no messages any more. The peer admits servers
-// only. Expiry and revocation of certificates end a stream like any connection. Nothing pings: the processes
-// notice a silent peer themselves.
+// own and one of the peer (Streams): the connection carries no messages any more. To a server of the same
+// host, a stream can be a Unix socket instead (SharedWay), over which both processes pass memory. The peer
+// admits servers only. Expiry and revocation of certificates end a stream like any connection. Nothing pings:
+// the processes notice a silent peer themselves.
 //
 // A process may move to another server: a Server calls Config.Resolve periodically, and its links follow.
 //
@@ -82,6 +83,10 @@
 //     the framed protocol. The first connection ends.
 //
 // After a failure the first connection stays. The next connection after a minute tries again.
+//
+// A stream that is a socket (SharedWay) begins in the same way, with the ALPN name globalfs/1-memory. In step
+// 5 the client also names the two processes. In step 6 the server sends one byte outside of TLS, and from
+// then on the socket belongs to the two processes (package pkg/fabric/shm). The first connection ends.
 //
 // # Access control
 //

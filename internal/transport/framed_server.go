@@ -30,11 +30,12 @@ type framed struct {
 	mu       sync.Mutex
 	closed   bool                  // GUARDED_BY mu
 	sessions map[*session]struct{} // GUARDED_BY mu
-	running  sync.WaitGroup        // the sessions and the kept goroutines
+	sockets  map[*guest]struct{}   // GUARDED_BY mu
+	running  sync.WaitGroup        // the sessions, the users of sockets and the kept goroutines
 }
 
 func newFramed(s *Server) *framed {
-	f := &framed{server: s, jobs: make(chan func()), done: make(chan struct{}), sessions: map[*session]struct{}{}}
+	f := &framed{server: s, jobs: make(chan func()), done: make(chan struct{}), sessions: map[*session]struct{}{}, sockets: map[*guest]struct{}{}}
 	for range handlers {
 		f.running.Go(f.work)
 	}
@@ -96,6 +97,9 @@ func (f *framed) close() {
 	all := make([]*session, 0, len(f.sessions))
 	for s := range f.sessions {
 		all = append(all, s)
+	}
+	for c := range f.sockets {
+		_ = c.cut() // its user gets an error
 	}
 	f.mu.Unlock()
 	var leaving sync.WaitGroup

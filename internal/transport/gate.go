@@ -60,6 +60,7 @@ type gate struct {
 
 	servers, clients *door        // of gRPC
 	framed           func(*guest) // takes connections of the framed protocol
+	sockets          func(*guest) // takes sockets
 	protocols        []string
 
 	shared *sharedDoor // nil: none
@@ -156,6 +157,8 @@ func (g *gate) admit(raw net.Conn, identify func(net.Conn) (*guest, error)) {
 		g.recheck() // it was revoked after the handshake
 	}
 	switch {
+	case err == nil && c.socket != nil:
+		g.sockets(c)
 	case err == nil && c.framed:
 		g.framed(c)
 	case err == nil && (c.info == nil || c.info.account == nil):
@@ -327,10 +330,11 @@ func (g *gate) release(name string, a *account) {
 // guest is a connection whose peer the gate has identified.
 type guest struct {
 	net.Conn
-	meter  *meter    // under Conn
-	framed bool      // speaks the framed protocol
-	shared bool      // through shared memory
-	info   *peerInfo // nil without certificates
+	meter  *meter      // under Conn
+	framed bool        // speaks the framed protocol
+	shared bool        // through shared memory
+	socket *socketEnds // it is a socket between two processes; nil: it is not
+	info   *peerInfo   // nil without certificates
 	leaf   *x509.Certificate
 	cut    func() error // ends the connection under TLS, without waiting for the peer
 	once   sync.Once

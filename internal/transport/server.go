@@ -113,7 +113,7 @@ func Listen(cfg Config) (*Server, error) {
 	s.grpc[1] = s.serve(s.gate.clients, grpc.MaxRecvMsgSize(MaxCall+envelope), grpc.MaxConcurrentStreams(maxClientCalls),
 		grpc.StaticStreamWindowSize(clientWindow), grpc.InTapHandle(admitCall))
 	s.framed = newFramed(s)
-	s.gate.framed = s.framed.give
+	s.gate.framed, s.gate.sockets = s.framed.give, s.framed.giveSocket
 	s.running.Go(s.follow)
 	s.gate.start()
 	return s, nil

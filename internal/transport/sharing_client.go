@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"syscall"
 	"time"
 
@@ -27,32 +28,37 @@ const shareGo = 'g'
 // share returns a connection through shared memory to the server at the other end of c, nil if there can be
 // none: c stays in use then.
 func (p *framedProvider) share(ctx context.Context, c *caller) *caller {
-	if p.cfg.sharing == nil || c.leaf == nil || !isSharedName(c.shares) || !p.mayShare(c.shares) {
+	if p.cfg.sharing == nil || c.leaf == nil || !isSharedName(c.shares) || !p.mayShare(sharedProtocol, c.shares) {
 		return nil
 	}
 	attempt, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	s, err := p.connectShared(attempt, c)
-	if err == nil {
-		return s
+	if err != nil {
+		p.cannotShare(ctx, c, sharedProtocol, err)
+		return nil
 	}
-	p.mu.Lock()
-	p.unshared[c.shares] = time.Now().Add(shareRetry)
-	p.mu.Unlock()
-	if ctx.Err() == nil && !errors.Is(err, syscall.ECONNREFUSED) { // another host
-		p.cfg.Logger.Warn("the connection to a server of this host stays on TCP: no shared memory", "server", c.RemoteAddr().String(), "error", err)
-	}
-	return nil
+	return s
 }
 
-// mayShare reports whether an attempt makes sense.
-func (p *framedProvider) mayShare(name string) bool {
+// mayShare reports whether an attempt to share memory by a protocol makes sense.
+func (p *framedProvider) mayShare(protocol, name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	maps.DeleteFunc(p.unshared, func(_ string, until time.Time) bool { return now.After(until) })
-	_, failed := p.unshared[name]
+	_, failed := p.unshared[protocol+name]
 	return !failed
+}
+
+// cannotShare records a failed attempt to share memory with the server at the other end of c.
+func (p *framedProvider) cannotShare(ctx context.Context, c *caller, protocol string, err error) {
+	p.mu.Lock()
+	p.unshared[protocol+c.shares] = time.Now().Add(shareRetry)
+	p.mu.Unlock()
+	if ctx.Err() == nil && !errors.Is(err, syscall.ECONNREFUSED) { // another host
+		p.cfg.Logger.Warn("the connection to a server of this host stays on TCP: no shared memory", "server", c.RemoteAddr().String(), "error", err)
+	}
 }
 
 // connectShared opens a connection through shared memory to the server at the other end of c.
@@ -74,27 +80,9 @@ func (p *framedProvider) connectShared(ctx context.Context, c *caller) (s *calle
 			_ = raw.Close()
 		}
 	}()
-	config := p.cfg.Credentials.ClientConfig()
-	config.NextProtos = []string{sharedProtocol}
-	conn := tls.Client(raw, config)
-	if err := conn.HandshakeContext(ctx); err != nil {
-		return nil, err
-	}
-	leaf := conn.ConnectionState().PeerCertificates[0]
-	if err := sameServer(leaf, c.leaf); err != nil {
-		return nil, err
-	}
-	user, err := p.cfg.sharing.user(raw)
+	conn, leaf, err := p.meet(ctx, raw, c, sharedProtocol)
 	if err != nil {
 		return nil, err
-	}
-	want := introduction(user, c.shares)
-	received := make([]byte, len(want))
-	if _, err := io.ReadFull(conn, received); err != nil {
-		return nil, err
-	}
-	if !bytes.Equal(received, want) {
-		return nil, fmt.Errorf("the server introduces itself as %q, and the process at the other end of the socket is %q: another process may sit between them", received, want)
 	}
 	if _, err := conn.Write([]byte{shareGo}); err != nil {
 		return nil, err
@@ -108,6 +96,34 @@ func (p *framedProvider) connectShared(ctx context.Context, c *caller) (s *calle
 	s = p.caller(m, m, leaf)
 	s.shared = true
 	return s, s.hello()
+}
+
+// meet authenticates both ends of a socket of the server at the other end of c. The caller accepts inside of
+// TLS.
+func (p *framedProvider) meet(ctx context.Context, raw net.Conn, c *caller, protocol string) (*tls.Conn, *x509.Certificate, error) {
+	config := p.cfg.Credentials.ClientConfig()
+	config.NextProtos = []string{protocol}
+	conn := tls.Client(raw, config)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, nil, err
+	}
+	leaf := conn.ConnectionState().PeerCertificates[0]
+	if err := sameServer(leaf, c.leaf); err != nil {
+		return nil, nil, err
+	}
+	user, err := p.cfg.sharing.user(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	want := introduction(user, c.shares)
+	received := make([]byte, len(want))
+	if _, err := io.ReadFull(conn, received); err != nil {
+		return nil, nil, err
+	}
+	if !bytes.Equal(received, want) {
+		return nil, nil, fmt.Errorf("the server introduces itself as %q, and the process at the other end of the socket is %q: another process may sit between them", received, want)
+	}
+	return conn, leaf, nil
 }
 
 // sameServer checks that two certificates name one process.

@@ -19,7 +19,7 @@ func (g *gate) openShared(cfg *Config) {
 		return
 	}
 	g.shared = &sharedDoor{
-		sharing: cfg.sharing, listener: listener, name: name, tls: cfg.Credentials.ServerConfig(sharedProtocol),
+		sharing: cfg.sharing, listener: listener, name: name, tls: cfg.Credentials.ServerConfig(sharedProtocol, memoryProtocol),
 	}
 }
 
@@ -31,7 +31,8 @@ type sharedDoor struct {
 	tls      *tls.Config
 }
 
-// identifyShared makes the handshake with a peer of this host, and continues in shared memory.
+// identifyShared makes the handshake with a peer of this host, and continues in shared memory, or passes the
+// socket on.
 func (g *gate) identifyShared(raw net.Conn) (*guest, error) {
 	ctx, cancel := context.WithTimeout(g.ctx, g.limits.handshake)
 	defer cancel()
@@ -49,6 +50,9 @@ func (g *gate) identifyShared(raw net.Conn) (*guest, error) {
 	}
 	if _, err := conn.Write(introduction(ownUser(), g.shared.name)); err != nil {
 		return nil, err
+	}
+	if conn.ConnectionState().NegotiatedProtocol == memoryProtocol {
+		return c, c.identifySocket(raw, conn)
 	}
 	var one [1]byte
 	if _, err := io.ReadFull(conn, one[:]); err != nil {

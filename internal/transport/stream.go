@@ -16,14 +16,14 @@ type Way uint8
 
 // The ways.
 const (
-	AnyWay    Way = iota // shared memory if the peer is on this host, TCP otherwise
-	SharedWay            // shared memory only
+	AnyWay    Way = iota // a socket if the peer is on this host, TCP otherwise
+	SharedWay            // a socket only: an authenticated Unix socket, a *net.UnixConn, for memory to share
 	TCPWay               // TCP only
 )
 
 // StreamHandler serves a stream that another process has opened, until the stream ends. peer is the
 // authenticated server that hosts the other process; nil: the cluster has no certificates. The handler
-// decides whether that server may act for the process.
+// decides whether that server may act for the process. A *net.UnixConn is a socket (SharedWay).
 type StreamHandler func(from multicast.ProcessID, peer *identity.Identity, stream net.Conn)
 
 // Streams is an Endpoint that carries streams of bytes between processes.
@@ -46,9 +46,20 @@ func (e *grpcEndpoint) Stream(ctx context.Context, to multicast.ProcessID, way W
 	case e.server.isHere(address) || p.framed == nil:
 		return nil, unreachable(to, "there are no streams to "+address)
 	}
-	c, err := p.framed.stream(ctx, address, way)
+	c, err := p.framed.connectTo(ctx, address)
 	if err != nil {
 		return nil, unreachable(to, err.Error())
+	}
+	if way != TCPWay {
+		socket, err := p.framed.socket(ctx, c, socketEnds{e.self, to})
+		if err == nil {
+			c.fail(errors.New("the stream is a socket of this host"))
+			return socket, nil
+		}
+		if way == SharedWay || errors.Is(err, errNotTaken) {
+			c.fail(err)
+			return nil, unreachable(to, err.Error())
+		}
 	}
 	body := varint.AppendUint(varint.AppendUint(nil, e.self), to)
 	if err := c.send(ctx, append(appendHead(nil, kindStream, 0, len(body)), body...), nil); err != nil {
@@ -60,30 +71,15 @@ func (e *grpcEndpoint) Stream(ctx context.Context, to multicast.ProcessID, way W
 	return opened, nil
 }
 
-// FabricOf returns the kind of the connection under a stream, FabricTCP or FabricShm; empty: it is no stream.
+// FabricOf returns the kind of a stream, FabricTCP or FabricShm; empty: it is no stream.
 func FabricOf(s net.Conn) string {
-	of, ok := s.(stream)
-	switch {
-	case !ok:
-		return ""
-	case of.shared:
+	switch s.(type) {
+	case *net.UnixConn:
 		return FabricShm
+	case stream:
+		return FabricTCP
 	}
-	return FabricTCP
-}
-
-// stream opens a connection for a stream to a server. With SharedWay, a connection without shared memory is
-// an error.
-func (p *framedProvider) stream(ctx context.Context, address string, way Way) (*caller, error) {
-	if way == TCPWay {
-		return p.connectTo(ctx, address)
-	}
-	c, err := p.connect(ctx, address)
-	if err == nil && way == SharedWay && !c.shared {
-		err = errors.New(address + " is reached by TCP only, and shared memory is demanded: is it on this host?")
-		c.fail(err)
-	}
-	return c, err
+	return ""
 }
 
 // stream serves a connection that becomes a stream. Only a server can act for processes.
@@ -100,10 +96,7 @@ func (s *session) stream(h head) error {
 	if r.Done() != nil {
 		return fmt.Errorf("%w: a stream cannot be read", errFormat)
 	}
-	var handler StreamHandler
-	if e := s.framed.server.endpoint(to); e != nil {
-		handler = e.streamHandler()
-	}
+	handler := s.framed.streamHandler(to)
 	if handler == nil {
 		return unreachable(to, "it takes no streams")
 	}
@@ -113,6 +106,14 @@ func (s *session) stream(h head) error {
 	}
 	handler(from, peer, s.framedConn.stream())
 	return errStreamEnded
+}
+
+// streamHandler returns the handler of streams to a process; nil: there is none.
+func (f *framed) streamHandler(to multicast.ProcessID) StreamHandler {
+	if e := f.server.endpoint(to); e != nil {
+		return e.streamHandler()
+	}
+	return nil
 }
 
 // errStreamEnded is the regular end of a stream.

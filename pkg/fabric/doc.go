@@ -5,7 +5,8 @@
 //
 //	fabricsim  virtual time, with all faults that the contract allows; for tests and models
 //	soft       stream connections; a goroutine of the target acts as its network interface
-//	shm        processes of one host; rings in shared memory, from which the target executes operations
+//	shm        processes of one host; rings in shared memory, from which the target executes operations; and
+//	           streams, as soft, to processes of other hosts
 //	verbs      RDMA network interfaces; only in programs that are built with -tags verbs
 //
 // Package fabrictest has one conformance suite for all providers.

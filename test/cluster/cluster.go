@@ -32,6 +32,7 @@ type Config struct {
 	Durability  string   // empty: os, because tests of many clusters share one disk
 	Fabric      string   // empty: auto
 	LocalOrder  string   // empty: primcast
+	Memory      string   // connections for the memory of LocalOrder tram; empty: auto
 	RDMA        []string // devices of the servers in turn, for the memory of LocalOrder tram; empty: none is used
 	Objects     string   // key of the cluster file, in YAML; empty: blocks are on the servers' disks
 	Lab         *wan.Lab // with a host for each server, of the same name, and the hosts of Mounts; nil: loopback
@@ -252,8 +253,12 @@ func (c *Cluster) init(ctx context.Context) error {
 		return err
 	}
 	file := string(text)
+	memory := c.cfg.Memory
 	if len(c.cfg.RDMA) > 0 {
-		file = strings.Replace(file, "\nmulticast: {local: tram, fabric: auto}\n", "\nmulticast: {local: tram, fabric: verbs}\n", 1)
+		memory = "verbs"
+	}
+	if memory != "" {
+		file = strings.Replace(file, "\nmulticast: {local: tram, fabric: auto}\n", "\nmulticast: {local: tram, fabric: "+memory+"}\n", 1)
 	}
 	file = strings.Replace(file, "\ndurability: sync\n", "\ndurability: "+c.cfg.durability()+"\n", 1)
 	if len(c.cfg.RDMA) > 0 && c.cfg.Fabric == "" {

@@ -24,6 +24,7 @@ type tramWork struct {
 
 	mu   sync.Mutex
 	made map[string]string // content by name, of files whose making has succeeded
+	ends []time.Time       // when each file was made
 	errs []error
 }
 
@@ -51,6 +52,7 @@ func (w *tramWork) run(worker int) {
 		w.mu.Lock()
 		if err == nil {
 			w.made[name] = content
+			w.ends = append(w.ends, time.Now())
 		} else {
 			w.errs = append(w.errs, err)
 		}
@@ -62,6 +64,18 @@ func (w *tramWork) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.made)
+}
+
+// gap returns the longest time since an event in which no file was made.
+func (w *tramWork) gap(since time.Time) (longest time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, at := range w.ends {
+		if at.After(since) {
+			longest, since = max(longest, at.Sub(since)), at
+		}
+	}
+	return longest
 }
 
 // advance waits until some more files are made.
@@ -99,10 +113,10 @@ func (w *tramWork) compare(t *testing.T, dir string) {
 
 // tramCluster returns three servers of one region with certificates, the partitions of which are TRAM's, and
 // a mount with files that are being made.
-func tramCluster(t *testing.T, durability string) (*Cluster, *tramWork) {
+func tramCluster(t *testing.T, durability, memory string) (*Cluster, *tramWork) {
 	c := startWith(t, Config{
 		Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2, LocalOrder: "tram", Durability: durability,
-		RDMA: RDMADevices(),
+		Memory: memory, RDMA: RDMADevices(),
 	})
 	m, err := c.Mount(t.Context(), "west", "", filepath.Join(t.TempDir(), "tree"), "--delegate=none")
 	require.NoError(t, err)
@@ -127,20 +141,47 @@ func (w *tramWork) finish(t *testing.T, c *Cluster) {
 	w.compare(t, filepath.Join(other.Dir, "west", "work"))
 }
 
-// TestTram: TRAM orders the partitions of a region, in memory that its servers write through authenticated
-// connections. Each server is killed under load, the first leader first, and comes back. No file is lost or
-// changed.
+// TestTram: TRAM orders the partitions of a region, in memory that its servers share, or write through
+// authenticated connections. Each server is killed under load, the first leader first, and comes back. No
+// file is lost, changed or made twice.
 func TestTram(t *testing.T) {
-	c, w := tramCluster(t, "os")
+	kinds := map[string]string{"shm": "shm", "auto": "shm", "soft": "tcp"}
 	if len(RDMADevices()) > 0 {
-		c.requireMemory(t, "verbs")
+		kinds = map[string]string{"verbs": "verbs"}
 	}
-	for _, name := range c.Names() {
-		c.Servers[name].Kill()
-		w.advance(t, "without "+name)
-		require.NoError(t, c.Servers[name].Start(t.Context()))
-		w.advance(t, "with "+name)
+	for memory, kind := range kinds {
+		t.Run(memory, func(t *testing.T) {
+			c, w := tramCluster(t, "os", memory)
+			c.requireMemory(t, kind)
+			for _, name := range c.Names() {
+				killed := time.Now()
+				c.Servers[name].Kill()
+				w.advance(t, "without "+name)
+				t.Logf("no file for %v after kill -9 of %s", w.gap(killed).Round(time.Millisecond), name)
+				require.NoError(t, c.Servers[name].Start(t.Context()))
+				w.advance(t, "with "+name)
+			}
+			c.requireMemory(t, kind)
+			w.finish(t, c)
+		})
 	}
+}
+
+// TestTramFabrics: with fabric: auto, the memory of a server that shares no memory is reached by TCP, in both
+// directions, and the others share theirs.
+func TestTramFabrics(t *testing.T) {
+	c, w := tramCluster(t, "os", "")
+	require.NoError(t, c.Servers["westc"].Stop())
+	text, err := os.ReadFile(c.file())
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(c.file(), []byte(strings.Replace(string(text), "\nfabric: auto\n", "\nfabric: off\n", 1)), 0o644))
+	require.NoError(t, c.Servers["westc"].Start(t.Context()))
+	w.advance(t, "with TCP to westc")
+	c.requireMemories(t, map[string]int{"shm": 4, "tcp": 8}) // of two partitions
+	c.Servers["westa"].Kill()
+	w.advance(t, "without westa")
+	require.NoError(t, c.Servers["westa"].Start(t.Context()))
+	w.advance(t, "with westa")
 	w.finish(t, c)
 }
 
@@ -150,7 +191,7 @@ func TestTramUnplugged(t *testing.T) {
 	if os.Getenv("RDMA_VM") != "1" || len(RDMADevices()) < 3 {
 		t.Skip("by design: test/rdma runs this in its virtual machine")
 	}
-	c, w := tramCluster(t, "os")
+	c, w := tramCluster(t, "os", "")
 	for i, name := range c.Names() {
 		port := fmt.Sprintf("rdma%d-sw", i+1)
 		plug := func(to ...string) {
@@ -169,18 +210,30 @@ func TestTramUnplugged(t *testing.T) {
 // requireMemory waits until all replicas reach the memory of all others by a kind of connection.
 func (c *Cluster) requireMemory(t *testing.T, kind string) {
 	t.Helper()
+	c.requireMemories(t, map[string]int{kind: 12}) // three replicas of two partitions, with two peers each
+}
+
+// requireMemories waits until replicas reach the memory of others by numbers of connections of each kind.
+func (c *Cluster) requireMemories(t *testing.T, kinds map[string]int) {
+	t.Helper()
 	var out string
 	defer func() { t.Logf("status: %s", out) }()
 	require.Eventually(t, func() bool {
 		out, _ = c.Admin(t.Context(), "status", "--verbose")
-		return strings.Count(out, "("+kind+")") == 12 // three replicas of two partitions, with two peers each
+		_, orders, _ := strings.Cut(out, "MEMORY THROUGH")
+		for kind, count := range kinds {
+			if strings.Count(orders, "("+kind+")") != count {
+				return false
+			}
+		}
+		return true
 	}, 2*patience, patience/100)
 }
 
 // TestTramRestartsOfAll: all servers are killed at once and come back, with each entry on the disks of a
 // majority.
 func TestTramRestartsOfAll(t *testing.T) {
-	c, w := tramCluster(t, "sync")
+	c, w := tramCluster(t, "sync", "")
 	for _, name := range c.Names() {
 		c.Servers[name].Kill()
 	}

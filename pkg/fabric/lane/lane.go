@@ -131,6 +131,9 @@ func (l *Lane) Move(peer fabric.NodeID) {
 // Busy reports whether operations are under way on a lane that works.
 func (l *Lane) Busy() bool { return len(l.flights) > 0 && !l.broken }
 
+// Failing reports whether operations have failed, and neither an operation nor a reset has succeeded since.
+func (l *Lane) Failing() bool { return l.broken && l.failures > 0 }
+
 // Ready reports whether operations may be posted. If the lane is broken, Ready resets it when the time has
 // come.
 func (l *Lane) Ready() bool {

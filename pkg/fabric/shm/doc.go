@@ -2,11 +2,22 @@
 // through memory that both processes map.
 //
 // The package does not open connections. Config.Dial opens a connection on a Unix socket, and the application
-// passes each accepted connection, with the number of its peer, to Serve. Client and Server authenticate a
-// connection by TLS first. After the handshake the initiator passes a segment (memfd) over the socket by
-// SCM_RIGHTS. Each pair of initiator and target has one segment. Both processes must run as the same user.
-// The socket stays open: a byte on it (a bell) wakes a sleeping side, and the end of the socket reports the
-// death of the peer at once.
+// passes each accepted connection, with the number of its peer, to Serve. Client and Server, or the
+// application, authenticate a connection by TLS first. After the handshake the initiator passes a segment
+// (memfd) over the socket by SCM_RIGHTS. Each pair of initiator and target has one segment. The socket stays
+// open: a byte on it (a bell) wakes a sleeping side, and the end of the socket reports the death of the peer
+// at once.
+//
+// A process that relays the authentication of a socket could take the place of one end afterwards. To exclude
+// this, both processes must run as the same user, or the authentication must exclude it (Config.Introduced).
+//
+// # Streams
+//
+// A connection that is no Unix socket is a stream: the peer is on another host, for example. It carries the
+// bytes of provider soft, so the peer may also be of provider soft. The two rings of its link are private
+// memory, and two goroutines move bytes between the rings and the connection. A node can have both kinds of
+// connections, also to one peer, one after the other. All promises hold across them, because the rights, the
+// queues and the incarnation belong to the endpoint.
 //
 // # Why regions are not mapped
 //
@@ -45,7 +56,13 @@
 // shorter time, until an event arrives that a full poll would have found. Before a side sleeps, it sets a
 // word in the segment, reads the rings once more, and then waits for the bell. After a side has published
 // bytes, it reads this word, and sends a bell if the word is set. While Wait polls, the word is not set, and
-// no side sends bells. If the application does not call Wait or Poll for a millisecond, a goroutine (guard)
-// reads the rings and sets the word. An idle endpoint uses no CPU time except for two reads of the rings per
-// Config.Timeout and connection.
+// no side sends bells.
+//
+// Notify replaces Wait by a function that is called by the goroutine that has found an event. With
+// Config.Patience, a target sends no bell for the success of a write: an initiator without operations of
+// other kinds finds it when it looks for another reason, and after Patience at the latest.
+//
+// If the application does not call Wait or Poll for a millisecond, a goroutine (guard) reads the rings and
+// sets the word. An idle endpoint uses no CPU time except for two reads of the rings per Config.Timeout and
+// connection.
 package shm

@@ -19,17 +19,25 @@ import (
 type Config struct {
 	Self fabric.NodeID
 	// Dial opens a connection to a peer; the peer passes its end to Serve. Both sides have authenticated each
-	// other, for example by Client and Server. Dial is not called for the node itself.
-	Dial func(ctx context.Context, peer fabric.NodeID) (*net.UnixConn, error)
+	// other, for example by Client and Server. A *net.UnixConn leads to a peer on this host, with which the
+	// node shares memory; any other connection is a stream. Dial is not called for the node itself.
+	Dial func(ctx context.Context, peer fabric.NodeID) (net.Conn, error)
+	// Introduced: the authentication of sockets excludes a process between both ends that relays it.
+	// Otherwise both processes must run as the same user.
+	Introduced bool
 	// Timeout is the longest time without progress of a peer that has operations to execute. After it the
 	// connection fails. 0: two seconds.
 	Timeout time.Duration
 	// Ring is the size in bytes of the ring of operations, and of the ring of answers, of each connection: a
-	// power of two from 4 KiB to 64 MiB. A page of a ring uses memory from its first use on. 0: 1 MiB.
+	// power of two from 4 KiB to 64 MiB. A page of a ring uses memory from its first use on. The rings of
+	// streams have at most 256 KiB. 0: 1 MiB.
 	Ring int
 	// Spin is the longest time for which Wait polls the rings before it sleeps. After polls without a result
 	// the time is shorter. 0: Wait sleeps at once.
 	Spin time.Duration
+	// Patience is the longest time for which the success of a write stays unreported if no other event
+	// arrives. The target sends no bell for such an answer. 0: each answer ends Wait.
+	Patience time.Duration
 }
 
 const (
@@ -59,6 +67,7 @@ type Endpoint struct {
 	guarded  bool // the guard checks looks every guardEvery
 	looks    uint64
 	spin     time.Duration
+	notify   func() // nil: the application calls Wait
 }
 
 var _ fabric.Endpoint = (*Endpoint)(nil)
@@ -100,6 +109,8 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("shm: Config.Timeout is %v: give a positive duration, or 0 for %v", c.Timeout, defaultTimeout)
 	case c.Spin < 0:
 		return c, fmt.Errorf("shm: Config.Spin is %v: give a positive duration, or 0", c.Spin)
+	case c.Patience < 0:
+		return c, fmt.Errorf("shm: Config.Patience is %v: give a positive duration, or 0", c.Patience)
 	case c.Ring != 0 && (c.Ring < 0 || !validRing(uint64(c.Ring))):
 		return c, fmt.Errorf("shm: Config.Ring is %d: give a power of two from %d to %d, or 0 for %d", c.Ring, minRing, maxRing, defaultRing)
 	}
@@ -161,6 +172,9 @@ func (e *Endpoint) Post(ops ...fabric.Op) error {
 			last.push()
 			last = nil
 		}
+		if ops[i].Kind != fabric.Write {
+			o.urgent++
+		}
 		if o.queues.Post(&ops[i]) {
 			last = o
 		}
@@ -183,6 +197,9 @@ func (e *Endpoint) to(peer fabric.NodeID) *outgoing {
 
 // complete adds a completion to the events of Poll. The caller holds the lock.
 func (e *Endpoint) complete(c fabric.Completion) {
+	if c.Kind != fabric.Write {
+		e.outgoing[c.Peer].urgent--
+	}
 	e.events.Completions = append(e.events.Completions, c)
 	e.signal()
 }
@@ -194,6 +211,28 @@ func (e *Endpoint) written(notify bool, landed fabric.Landed) {
 	}
 	e.changed = true
 	e.signal()
+}
+
+// Notify replaces Wait: from now on the goroutine that has found events, or a change of a region, calls f
+// without a lock. The application then calls Poll. It also does so after Post, which calls nothing.
+func (e *Endpoint) Notify(f func()) {
+	e.mu.Lock()
+	e.notify, e.changed = f, true
+	e.mu.Unlock()
+	f()
+}
+
+// tell calls the function of Notify if there is news. The caller holds the lock, which tell releases for the
+// call.
+func (e *Endpoint) tell() {
+	if e.notify == nil || !e.changed && !e.events.Any() {
+		return
+	}
+	e.changed = false
+	f := e.notify
+	e.mu.Unlock()
+	defer e.mu.Lock()
+	f()
 }
 
 // signal wakes a sleeping Wait.

@@ -39,7 +39,7 @@ func pair(t *testing.T) (a, b *net.UnixConn) {
 func victim(t *testing.T, cfg Config) (e *Endpoint, closed fabric.Memory) {
 	cfg.Self = 1
 	if cfg.Dial == nil {
-		cfg.Dial = func(context.Context, fabric.NodeID) (*net.UnixConn, error) { return nil, errCut }
+		cfg.Dial = func(context.Context, fabric.NodeID) (net.Conn, error) { return nil, errCut }
 	}
 	e, err := New(cfg)
 	require.NoError(t, err)
@@ -53,13 +53,14 @@ func victim(t *testing.T, cfg Config) (e *Endpoint, closed fabric.Memory) {
 }
 
 func TestConfigNamesTheWrongField(t *testing.T) {
-	dial := func(context.Context, fabric.NodeID) (*net.UnixConn, error) { return nil, errCut }
+	dial := func(context.Context, fabric.NodeID) (net.Conn, error) { return nil, errCut }
 	for want, cfg := range map[string]Config{
-		"Self":    {Dial: dial},
-		"Dial":    {Self: 1},
-		"Timeout": {Self: 1, Dial: dial, Timeout: -1},
-		"Spin":    {Self: 1, Dial: dial, Spin: -1},
-		"Ring":    {Self: 1, Dial: dial, Ring: 5000},
+		"Self":     {Dial: dial},
+		"Dial":     {Self: 1},
+		"Timeout":  {Self: 1, Dial: dial, Timeout: -1},
+		"Spin":     {Self: 1, Dial: dial, Spin: -1},
+		"Ring":     {Self: 1, Dial: dial, Ring: 5000},
+		"Patience": {Self: 1, Dial: dial, Patience: -1},
 	} {
 		_, err := New(cfg)
 		require.ErrorContains(t, err, want)
@@ -154,7 +155,7 @@ func TestHostileTarget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			here, there := pair(t)
-			e, _ := victim(t, Config{Timeout: time.Hour, Dial: func(context.Context, fabric.NodeID) (*net.UnixConn, error) { return here, nil }})
+			e, _ := victim(t, Config{Timeout: time.Hour, Dial: func(context.Context, fabric.NodeID) (net.Conn, error) { return here, nil }})
 			done := make(chan error, 1)
 			go func() {
 				s, err := accept(there, time.Now().Add(time.Minute))
@@ -176,7 +177,7 @@ func TestHostileTarget(t *testing.T) {
 // TestSilentPeer: an operation on a peer that takes it and does not answer is lost after a time.
 func TestSilentPeer(t *testing.T) {
 	here, there := pair(t)
-	e, _ := victim(t, Config{Timeout: 50 * time.Millisecond, Dial: func(context.Context, fabric.NodeID) (*net.UnixConn, error) { return here, nil }})
+	e, _ := victim(t, Config{Timeout: 50 * time.Millisecond, Dial: func(context.Context, fabric.NodeID) (net.Conn, error) { return here, nil }})
 	go func() {
 		if _, err := accept(there, time.Now().Add(time.Minute)); err == nil {
 			_ = admit(there)
@@ -338,4 +339,40 @@ func TestBellIsNotMissed(t *testing.T) {
 	require.NoError(t, l.settle(true))
 	require.True(t, found)
 	require.NotZero(t, l.own.Load(), "the side sleeps and does not ask for the bell")
+}
+
+// TestPatientInitiator: a target sends no bell for the success of a write to an initiator that does not wait
+// for it, and one for every other answer.
+func TestPatientInitiator(t *testing.T) {
+	e, _ := victim(t, Config{})
+	here, there := pair(t)
+	done := make(chan error, 1)
+	go func() { done <- e.Serve(2, there) }()
+	s, err := offer(here, minRing, time.Now().Add(time.Minute))
+	require.NoError(t, err)
+	t.Cleanup(s.Unmap)
+	require.NoError(t, here.SetReadDeadline(time.Now().Add(10*time.Second)))
+	l := initiatorLink(here, s)
+	l.own.Store(wakeForNews)
+	send := func(op *fabric.Op, answers int) {
+		l.out.Put(append(remote.Encode(nil, op), op.Data...))
+		l.out.Publish()
+		_, err := here.Write([]byte{0})
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			there, err := l.in.Available()
+			return err == nil && there == answers*remote.AnswerSize
+		}, time.Minute, time.Millisecond)
+	}
+	send(&fabric.Op{Region: 2, Data: make([]byte, 8)}, 1)
+	require.EqualValues(t, wakeForNews, l.own.Load(), "the target has sent a bell")
+	send(&fabric.Op{Kind: fabric.Reset, Region: 2}, 2)
+	_, err = here.Read(make([]byte, 1))
+	require.NoError(t, err)
+	l.own.Store(wakeForNews)
+	send(&fabric.Op{Region: 1, Data: make([]byte, 8)}, 3) // it has no right
+	_, err = here.Read(make([]byte, 1))
+	require.NoError(t, err)
+	here.Close()
+	require.NoError(t, result(t, done))
 }

@@ -2,6 +2,8 @@ package shm
 
 import (
 	"context"
+	"net"
+	"sync"
 	"time"
 
 	"github.com/globalfs/globalfs/pkg/fabric"
@@ -15,12 +17,14 @@ type outgoing struct {
 	peer       fabric.NodeID
 	queues     *remote.Peer
 	connecting bool
+	urgent     int   // operations other than writes without a completion
 	link       *link // nil: none
 	// The state of the connection:
 	unwritten []*remote.Pending // operations that are not completely in the ring
 	offset    int               // bytes of unwritten[0] that are in the ring
 	header    []byte
 	progress  time.Time // the last time at which the target made progress, or no operation waited
+	armed     bool      // the goroutine of the connection reads the answers after Config.Patience
 	answering bool      // the fixed part of the current answer was read
 	answer    remote.Answer
 	data      []byte
@@ -34,8 +38,8 @@ func (o *outgoing) push() {
 	case o.peer == e.cfg.Self:
 		o.queues.ExecuteHere(e.here, e.incarnation, e.written)
 	case o.link != nil:
-		if err := o.link.settle(e.asleep); err != nil {
-			o.lose(o.link)
+		if o.move(); o.waits() && !o.armed {
+			o.armed = o.link.conn.SetReadDeadline(time.Now().Add(e.cfg.Patience)) == nil
 		}
 	case !o.connecting:
 		o.connecting = true
@@ -55,25 +59,53 @@ func (o *outgoing) run() {
 	defer e.mu.Unlock()
 	o.connecting = false
 	if l == nil || e.closed {
+		o.queues.Lose()
 		if l != nil {
 			l.close()
+			hangUp(l.conn, &e.mu)
 		}
-		o.queues.Lose()
+		e.tell()
 		return
 	}
 	o.link, l.work = l, o.work
-	o.unwritten, o.offset, o.answering, o.progress = nil, 0, false, time.Now()
+	o.unwritten, o.offset, o.answering, o.progress, o.armed = nil, 0, false, time.Now(), false
 	for o.link == l {
 		err := l.settle(e.asleep)
 		if err == nil && o.late() {
 			err = context.DeadlineExceeded
 		}
+		if e.tell(); o.link != l {
+			break
+		}
+		limit := e.cfg.Timeout / 2
+		if o.armed = o.waits(); o.armed {
+			limit = min(limit, e.cfg.Patience)
+		}
 		if err == nil {
-			err = l.pause(&e.mu, time.Now().Add(e.cfg.Timeout/2))
+			err = l.pause(&e.mu, time.Now().Add(limit))
 		}
 		if err != nil {
 			o.lose(l)
 		}
+	}
+	e.tell()
+	hangUp(l.conn, &e.mu)
+}
+
+// waits reports whether answers may be in the ring without a bell.
+func (o *outgoing) waits() bool { return o.link != nil && o.link.patient && !o.queues.Idle() }
+
+// hangUp closes a connection without the lock: the end of a stream can wait for the peer.
+func hangUp(conn net.Conn, mu *sync.Mutex) {
+	mu.Unlock()
+	defer mu.Lock()
+	_ = conn.Close() // the operations are reported as lost
+}
+
+// move moves the bytes of the connection. The caller holds the lock.
+func (o *outgoing) move() {
+	if l := o.link; l != nil && l.settle(o.endpoint.asleep) != nil {
+		o.lose(l)
 	}
 }
 
@@ -88,13 +120,37 @@ func (o *outgoing) connect() *link {
 		return nil
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	s, err := offer(conn, e.cfg.Ring, time.Now().Add(e.cfg.Timeout))
+	l, err := o.begin(conn)
+	if err == nil && !stop() {
+		l.close()
+		err = ctx.Err()
+	}
 	if err != nil {
 		_ = conn.Close() // the operations are reported as lost
 		return nil
 	}
-	return initiatorLink(conn, s)
+	return l
+}
+
+// begin makes the link of a new connection, and waits until the target admits it.
+func (o *outgoing) begin(conn net.Conn) (*link, error) {
+	e := o.endpoint
+	deadline := time.Now().Add(e.cfg.Timeout)
+	unix, ok := conn.(*net.UnixConn)
+	if !ok {
+		if err := awaitAdmission(conn, deadline); err != nil {
+			return nil, err
+		}
+		return e.streamLink(conn, o.move)
+	}
+	if err := e.cfg.checkUser(unix); err != nil {
+		return nil, err
+	}
+	s, err := offer(unix, e.cfg.Ring, deadline)
+	if err != nil {
+		return nil, err
+	}
+	return initiatorLink(unix, s), nil
 }
 
 // late reports whether the target made no progress for Config.Timeout although operations wait.
@@ -111,6 +167,8 @@ func (o *outgoing) work() (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	_, shared := o.link.carrier.(*socket)
+	o.link.patient = shared && o.endpoint.cfg.Patience > 0 && o.urgent == 0
 	took, err := o.take()
 	if took {
 		o.progress = time.Now()

@@ -19,12 +19,23 @@ import (
 const (
 	wakeForBytes = 1 << iota // the peer must send a bell after it has published bytes
 	wakeForRoom              // the peer must send a bell after it has released bytes
+	wakeForNews              // the peer must send a bell after it has published an answer that may not wait
 )
 
-// link is one side of a connection: a socket and a segment. The endpoint's lock guards it.
+// carrier moves the bytes of a link between its rings and the peer.
+type carrier interface {
+	// bell reports that bytes were published or released for which a bit of the wake word was set.
+	bell() error
+	// wait returns after a bell of the peer, at the read deadline of the connection, or when it has ended.
+	wait() error
+	// release ends the use of the rings.
+	release()
+}
+
+// link is one side of a connection. The endpoint's lock guards it.
 type link struct {
-	conn  *net.UnixConn
-	seg   *segment
+	carrier
+	conn  net.Conn
 	in    ring.Consumer
 	out   ring.Producer
 	own   *atomic.Uint64 // wake word of this side
@@ -33,6 +44,8 @@ type link struct {
 	again bool // settle has stopped after rounds: the goroutine of the link must call it again
 	// wantsRoom reports that bytes wait for room in out.
 	wantsRoom bool
+	// patient reports that answers about the success of writes may wait (Config.Patience).
+	patient bool
 	// work moves bytes between the rings and the endpoint. It reports whether it has moved any. An error ends
 	// the connection.
 	work func() (bool, error)
@@ -40,7 +53,7 @@ type link struct {
 
 func initiatorLink(conn *net.UnixConn, s *segment) *link {
 	return &link{
-		conn: conn, seg: s, own: s.Word(initiatorWord), other: s.Word(targetWord),
+		carrier: &socket{conn, s}, conn: conn, own: s.Word(initiatorWord), other: s.Word(targetWord),
 		out: ring.NewProducer(s.requests(), s.Word(requestHead), s.Word(requestTail)),
 		in:  ring.NewConsumer(s.answers(), s.Word(answerHead), s.Word(answerTail)),
 	}
@@ -48,7 +61,7 @@ func initiatorLink(conn *net.UnixConn, s *segment) *link {
 
 func targetLink(conn *net.UnixConn, s *segment) *link {
 	return &link{
-		conn: conn, seg: s, own: s.Word(targetWord), other: s.Word(initiatorWord),
+		carrier: &socket{conn, s}, conn: conn, own: s.Word(targetWord), other: s.Word(initiatorWord),
 		out: ring.NewProducer(s.answers(), s.Word(answerHead), s.Word(answerTail)),
 		in:  ring.NewConsumer(s.requests(), s.Word(requestHead), s.Word(requestTail)),
 	}
@@ -72,6 +85,9 @@ func (l *link) settle(asleep bool) error {
 		want := uint64(0)
 		if asleep {
 			want = wakeForBytes
+			if l.patient {
+				want = wakeForNews
+			}
 			if l.wantsRoom {
 				want |= wakeForRoom
 			}
@@ -93,28 +109,16 @@ func (l *link) ring(bits uint64) error {
 	if l.other.Load()&bits == 0 || l.other.Swap(0)&bits == 0 {
 		return nil
 	}
-	raw, err := l.conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var failed error
-	err = raw.Write(func(fd uintptr) bool {
-		if _, err := unix.Write(int(fd), []byte{0}); err != nil && !errors.Is(err, unix.EAGAIN) {
-			failed = err // a full socket is no error: it has bells that the peer will read
-		}
-		return true
-	})
-	return errors.Join(err, failed)
+	return l.bell()
 }
 
-// close closes the connection and unmaps the segment. Nothing may use the segment afterwards.
+// close ends the connection and the use of its rings. Nothing may use them afterwards.
 func (l *link) close() {
 	if l.dead {
 		return
 	}
 	l.dead = true
-	_ = l.conn.Close() // the operations are reported as lost
-	l.seg.Unmap()
+	l.release() // the operations are reported as lost
 }
 
 // pause releases the lock until a bell arrives, the deadline passes, or the connection ends. It returns an
@@ -128,12 +132,43 @@ func (l *link) pause(mu *sync.Mutex, deadline time.Time) error {
 	}
 	mu.Unlock()
 	defer mu.Lock()
-	var bells [64]byte
-	_, err := l.conn.Read(bells[:])
+	err := l.wait()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil
 	}
 	return err
+}
+
+// socket is the carrier of a segment: the peer maps the rings, too, and a byte on the socket is a bell.
+type socket struct {
+	conn *net.UnixConn
+	seg  *segment
+}
+
+func (s *socket) bell() error {
+	raw, err := s.conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Write(func(fd uintptr) bool {
+		if _, err := unix.Write(int(fd), []byte{0}); err != nil && !errors.Is(err, unix.EAGAIN) {
+			failed = err // a full socket is no error: it has bells that the peer will read
+		}
+		return true
+	})
+	return errors.Join(err, failed)
+}
+
+func (s *socket) wait() error {
+	var bells [64]byte
+	_, err := s.conn.Read(bells[:])
+	return err
+}
+
+func (s *socket) release() {
+	_ = s.conn.Close()
+	s.seg.Unmap()
 }
 
 // The first message of the initiator carries the file of the segment. The target answers with one byte.
@@ -145,9 +180,6 @@ const (
 
 // offer creates a segment, passes it to the target, and waits for the target's answer.
 func offer(conn *net.UnixConn, ring int, deadline time.Time) (*segment, error) {
-	if err := checkUser(conn); err != nil {
-		return nil, err
-	}
 	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
@@ -171,9 +203,6 @@ func offer(conn *net.UnixConn, ring int, deadline time.Time) (*segment, error) {
 
 // accept receives and maps the segment of an initiator. The initiator then waits for admit.
 func accept(conn *net.UnixConn, deadline time.Time) (*segment, error) {
-	if err := checkUser(conn); err != nil {
-		return nil, err
-	}
 	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
@@ -224,7 +253,10 @@ func receive(conn *net.UnixConn) (*os.File, int, error) {
 
 // checkUser verifies that the peer of the socket runs as the same user. A process of another user could relay
 // the TLS handshake, and then receive the segment in place of the peer.
-func checkUser(conn *net.UnixConn) error {
+func (c *Config) checkUser(conn *net.UnixConn) error {
+	if c.Introduced {
+		return nil
+	}
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return err

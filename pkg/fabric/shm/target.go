@@ -24,6 +24,7 @@ type incoming struct {
 	fixed     [remote.AnswerSize]byte
 	answers   []byte // the part of fixed that waits for room
 	unsent    []byte // the data of a read that waits for room; it follows answers
+	urgent    bool   // an answer was not published that may not wait (Config.Patience)
 	failure   error  // the error with which look has closed the connection
 }
 
@@ -31,8 +32,9 @@ type incoming struct {
 const maxLanded = 1 << 16
 
 // Serve executes the operations of a peer until its connection ends, and closes the connection. The caller
-// has authenticated the peer. Serve first closes an earlier connection of the same peer.
-func (e *Endpoint) Serve(peer fabric.NodeID, conn *net.UnixConn) error {
+// has authenticated the peer. Serve first closes an earlier connection of the same peer. As with Config.Dial,
+// a *net.UnixConn is for shared memory, and any other connection is a stream.
+func (e *Endpoint) Serve(peer fabric.NodeID, conn net.Conn) error {
 	defer func() { _ = conn.Close() }()
 	if !e.start() {
 		return errClosed
@@ -40,11 +42,10 @@ func (e *Endpoint) Serve(peer fabric.NodeID, conn *net.UnixConn) error {
 	defer e.running.Done()
 	stop := context.AfterFunc(e.ctx, func() { _ = conn.Close() })
 	defer stop()
-	s, err := accept(conn, time.Now().Add(e.cfg.Timeout))
-	if err != nil {
+	in := &incoming{endpoint: e, peer: peer, execution: remote.NewExecution(peer, &e.regions)}
+	if err := in.begin(conn); err != nil {
 		return fmt.Errorf("shm: node %d: %w", peer, err)
 	}
-	in := &incoming{link: targetLink(conn, s), endpoint: e, peer: peer, execution: remote.NewExecution(peer, &e.regions)}
 	in.work = in.execute
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -56,13 +57,52 @@ func (e *Endpoint) Serve(peer fabric.NodeID, conn *net.UnixConn) error {
 		old.close()
 	}
 	e.incoming[peer] = in
-	if err = admit(conn); err == nil { // only after the earlier connection was closed: fabric Q5
+	err := in.admit() // only after the earlier connection was closed: fabric Q5
+	if err == nil {
 		err = in.run()
+		e.tell()
 	}
 	if err == nil || in.dead && in.failure == nil || errors.Is(err, io.EOF) {
 		return nil
 	}
 	return fmt.Errorf("shm: node %d: %w", peer, err)
+}
+
+// begin makes the link of a new connection. The initiator then waits for admit.
+func (in *incoming) begin(conn net.Conn) (err error) {
+	e := in.endpoint
+	unix, ok := conn.(*net.UnixConn)
+	if !ok {
+		in.link, err = e.streamLink(conn, in.move)
+		return err
+	}
+	if err := e.cfg.checkUser(unix); err != nil {
+		return err
+	}
+	s, err := accept(unix, time.Now().Add(e.cfg.Timeout))
+	if err == nil {
+		in.link = targetLink(unix, s)
+	}
+	return err
+}
+
+// admit informs the initiator that it may begin.
+func (in *incoming) admit() error {
+	if unix, ok := in.conn.(*net.UnixConn); ok {
+		return admit(unix)
+	}
+	return admitStream(in.conn, time.Now().Add(in.endpoint.cfg.Timeout))
+}
+
+// move moves the bytes of the connection. The caller holds the lock.
+func (in *incoming) move() {
+	if in.dead {
+		return
+	}
+	if err := in.settle(in.endpoint.asleep); err != nil {
+		in.failure = err
+		in.close() // ends the goroutine of the connection
+	}
 }
 
 // run waits for bells until the connection ends.
@@ -71,6 +111,7 @@ func (in *incoming) run() error {
 		if err := in.settle(in.endpoint.asleep); err != nil {
 			return err
 		}
+		in.endpoint.tell()
 		err := in.pause(&in.endpoint.mu, time.Time{})
 		if err != nil || in.dead {
 			return errors.Join(in.failure, err)
@@ -90,7 +131,7 @@ func (in *incoming) execute() (bool, error) {
 	start, put := in.in.At(), in.out.At()
 	for len(in.endpoint.events.Landed) < maxLanded {
 		if full, err := in.send(); err != nil || full {
-			in.wantsRoom = full
+			in.wantsRoom, in.urgent = full, true
 			return in.done(start, put, err)
 		}
 		in.wantsRoom = false
@@ -118,7 +159,10 @@ func (in *incoming) done(start, put uint64, err error) (bool, error) {
 	}
 	if in.out.At() != put {
 		in.out.Publish()
-		bits |= wakeForBytes
+		if bits |= wakeForBytes; in.urgent {
+			bits |= wakeForNews
+			in.urgent = in.wantsRoom
+		}
 	}
 	if bits == 0 {
 		return false, nil
@@ -156,12 +200,14 @@ func (in *incoming) step(there int) (bool, error) {
 	switch op.Kind {
 	case fabric.Reset:
 		in.execution.Reset(op.Region)
+		in.urgent = true
 		in.answer(fabric.OK, nil)
 	case fabric.Read:
 		status, data, err := in.execution.Read(&op, length)
 		if err != nil {
 			return false, err
 		}
+		in.urgent = true
 		in.answer(status, data)
 	default:
 		in.execution.Begin(&op, length)
@@ -181,6 +227,7 @@ func (in *incoming) endWrite() error {
 	if status == fabric.OK {
 		in.endpoint.written(in.notify, landed)
 	}
+	in.urgent = in.urgent || status != fabric.OK
 	in.answer(status, nil)
 	return nil
 }

@@ -15,18 +15,10 @@ const guardEvery = time.Millisecond
 func (e *Endpoint) look() bool {
 	e.looks++
 	for _, in := range e.incoming {
-		if in.dead {
-			continue
-		}
-		if err := in.settle(e.asleep); err != nil {
-			in.failure = err
-			in.close() // ends the goroutine of the connection
-		}
+		in.move()
 	}
 	for _, o := range e.outgoing {
-		if l := o.link; l != nil && l.settle(e.asleep) != nil {
-			o.lose(l)
-		}
+		o.move()
 	}
 	return e.changed || e.events.Any()
 }
@@ -132,6 +124,7 @@ func (e *Endpoint) goneAway() bool {
 	if e.looks == 0 { // no poll since the last call
 		e.asleep = true
 		e.look()
+		e.tell()
 	}
 	e.looks = 0
 	e.guarded = !e.asleep

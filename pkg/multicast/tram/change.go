@@ -2,6 +2,7 @@ package tram
 
 import (
 	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 // grant implements Algorithm 2 (checking permissions). Of the members that ask, the one with the highest
@@ -226,7 +227,8 @@ func (c *Core) watch() {
 	}
 	n := len(c.members)
 	rank := (c.index - int(c.promised&0xff) + n - 1) % n
-	if due := c.oracle.due(c.now, rank); due > c.now {
+	gone := c.gone(c.holder(c.promised))
+	if due := c.oracle.due(c.now, rank, gone); due > c.now {
 		c.lanes.WakeAt(due)
 		return
 	}
@@ -235,7 +237,22 @@ func (c *Core) watch() {
 		c.stand()
 		c.campaign()
 	}
-	c.lanes.WakeAt(c.oracle.due(c.now, rank))
+	c.lanes.WakeAt(c.oracle.due(c.now, rank, gone))
+}
+
+// gone reports whether the operations of this process on the memory of a member fail.
+func (c *Core) gone(id multicast.ProcessID) bool {
+	if id == c.cfg.Self {
+		return false
+	}
+	if f := c.clients[c.group.ID]; f != nil {
+		for i, m := range c.group.Members {
+			if m == id && f.copies[i].lane.Failing() {
+				return true
+			}
+		}
+	}
+	return c.peers[id].lane.Failing()
 }
 
 // outbid reports whether a member has granted a timestamp above that of this process' attempt.
@@ -265,7 +282,7 @@ func (c *Core) watchGrants() {
 		c.stepDown()
 		c.watch()
 	default:
-		if due := c.oracle.due(c.now, 0); due > c.now {
+		if due := c.oracle.due(c.now, 0, false); due > c.now {
 			c.lanes.WakeAt(due)
 			return
 		}

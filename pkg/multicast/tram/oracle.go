@@ -3,8 +3,9 @@ package tram
 import "time"
 
 // oracle decides when a member stands as a candidate (the leader election oracle of section 2.1): when work
-// has waited for SuspectAfter without progress. The members stand one after the other. After a failed attempt
-// a member waits longer.
+// has waited for SuspectAfter without progress. If the operations of the member on the memory of the leader
+// fail, as after the death of a process, it waits for a fraction of the time. The members stand one after the
+// other. After a failed attempt a member waits longer.
 type oracle struct {
 	suspectAfter time.Duration
 	since        time.Duration // begin of the wait, or its last progress; -1: nothing waits
@@ -13,7 +14,11 @@ type oracle struct {
 	jitter       time.Duration
 }
 
-const maxBackoff = 4
+const (
+	maxBackoff = 4
+	// goneFraction divides SuspectAfter while the memory of the leader cannot be reached.
+	goneFraction = 16
+)
 
 func newOracle(suspectAfter time.Duration, seed uint64) oracle {
 	o := oracle{suspectAfter: suspectAfter, since: -1, random: seed}
@@ -37,12 +42,17 @@ func (o *oracle) postpone(now time.Duration) {
 	}
 }
 
-// due returns the time at which a member with a rank stands, without further events.
-func (o *oracle) due(now time.Duration, rank int) time.Duration {
+// due returns the time at which a member with a rank stands, without further events. gone reports that the
+// memory of the leader cannot be reached.
+func (o *oracle) due(now time.Duration, rank int, gone bool) time.Duration {
 	if o.since < 0 {
 		o.since = now
 	}
-	return o.since + (o.suspectAfter*time.Duration(1+rank)+o.jitter)<<o.backoff
+	wait := o.suspectAfter*time.Duration(1+rank) + o.jitter
+	if gone {
+		wait /= goneFraction
+	}
+	return o.since + wait<<o.backoff
 }
 
 // stood records an attempt.

@@ -79,7 +79,7 @@ func (r *role) open() (e fabric.Endpoint, serve func(peer fabric.NodeID, conn *n
 		e, err := soft.New(soft.Config{Self: self, Dial: dial})
 		return e, func(peer fabric.NodeID, conn *net.UnixConn) error { return e.Serve(peer, conn) }, err
 	case "shm":
-		e, err := shm.New(shm.Config{Self: self, Dial: r.dial})
+		e, err := shm.New(shm.Config{Self: self, Dial: dial})
 		return e, func(peer fabric.NodeID, conn *net.UnixConn) error { return e.Serve(peer, conn) }, err
 	default:
 		e, err := verbs.New(verbs.Config{Self: self, Dial: dial, Device: r.Kind, Look: time.Second})
