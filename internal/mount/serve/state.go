@@ -23,7 +23,7 @@ type State struct {
 	Refused  []uint32        `json:"refused,omitempty"`  // threads whose last open was answered with ESTALE
 	Holders  []LockOwner     `json:"holders,omitempty"`  // owners that may have locks
 	Lost     []Lost          `json:"lost,omitempty"`     // losses of content that open files must still report
-	Told     []Told          `json:"told,omitempty"`     // losses of changes that were reported to programs
+	Reported []Reported      `json:"told,omitempty"`     // losses of changes that were reported to programs; the JSON name is older
 	Requests [][]byte        `json:"requests,omitempty"` // requests that were read and not answered
 	Client   json.RawMessage `json:"client"`
 }
@@ -51,9 +51,9 @@ type Lost struct {
 	Code posix.Code `json:"code"`
 }
 
-// Told is the number of losses that were reported to an open file or directory; with File 0 to the mount
+// Reported is the number of losses that were reported to an open file or directory; with File 0 to the mount
 // itself.
-type Told struct {
+type Reported struct {
 	File      uint64 `json:"file"`
 	Directory bool   `json:"directory,omitempty"`
 	Losses    uint64 `json:"losses"`
