@@ -86,7 +86,8 @@ func (m *Mount) pack() (*Handed, error) {
 	return &Handed{File: file, State: packed}, err
 }
 
-// serveOn undoes the suspension, except that of the client. It begins the requests that were left again.
+// serveOn continues to serve after a suspension, and begins the interrupted requests again. The caller resumes
+// the client.
 func (m *Mount) serveOn() error {
 	m.fs.Continue()
 	err := m.server.conn.resume()
