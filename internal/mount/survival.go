@@ -116,7 +116,7 @@ func (f *fileSystem) adopt(s *serve.State) {
 	}
 	f.written.adopt(s.Lost)
 	f.persister.adopt(s.Reported)
-	f.notices.before = time.Now().Add(trustTime + trustSlack)
+	f.notices.inheritedUntil = time.Now().Add(trustTime + trustSlack)
 }
 
 func (l *listings) count() uint64 {
@@ -157,7 +157,7 @@ func (l *locks) adopt(s *serve.LockOwner) {
 	o := lockOwner{file: s.File, owner: s.Owner, flock: s.Flock}
 	l.end(s.Ino, o, l.begin(s.Ino, o), nil)
 	if s.Ending {
-		l.leave(unsettled{s.Ino, o, l.ending(s.Ino, o)})
+		l.postpone(unsettled{s.Ino, o, l.ending(s.Ino, o)})
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

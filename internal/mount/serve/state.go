@@ -30,8 +30,8 @@ type State struct {
 
 // Terms are the protocol between the kernel and the process that mounted, byte by byte.
 type Terms struct {
-	Asked    []byte `json:"asked"`    // the kernel's INIT
-	Answered []byte `json:"answered"` // the answer, with its header
+	Request []byte `json:"asked"`    // the kernel's INIT
+	Reply   []byte `json:"answered"` // the answer, with its header
 }
 
 // LockOwner is an owner of file locks on an inode.
@@ -87,7 +87,7 @@ func DecodeState(b []byte) (*State, error) {
 	switch {
 	case s.Files > maxHandle || s.Listings > maxHandle:
 		return nil, fmt.Errorf("mount state: file %d, directory %d", s.Files, s.Listings)
-	case len(s.Terms.Answered) < outHeaderSize:
+	case len(s.Terms.Reply) < outHeaderSize:
 		return nil, fmt.Errorf("mount state: no terms")
 	}
 	for i, raw := range s.Requests {
@@ -98,8 +98,8 @@ func DecodeState(b []byte) (*State, error) {
 	return &s, nil
 }
 
-// state encodes the mount's state. fill sets the file system's part; left are the requests without an answer.
-func (m *Mount) state(fill func(*State) error, left []*request) ([]byte, error) {
+// state encodes the mount's state. fill sets the file system's part; postponed are the requests without an answer.
+func (m *Mount) state(fill func(*State) error, postponed []*request) ([]byte, error) {
 	s := State{Format: formatWhole, Dir: m.dir, Terms: m.server.terms}
 	if m.server.root != posix.Root {
 		s.Format, s.Root = formatSubdir, m.server.root
@@ -107,7 +107,7 @@ func (m *Mount) state(fill func(*State) error, left []*request) ([]byte, error) 
 	if err := fill(&s); err != nil {
 		return nil, err
 	}
-	for _, r := range left {
+	for _, r := range postponed {
 		s.Requests = append(s.Requests, r.raw)
 	}
 	return json.Marshal(&s)
