@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// maxPostponed bounds the number of inodes that one walk leaves to the next because of errors: more errors have a
-// common cause.
+// maxPostponed bounds the number of inodes that one walk postpones to the next because of errors: more errors
+// have a common cause.
 const maxPostponed = 16
 
 // maxMoves bounds the number of moves of one file for one task. A file with names in two subtrees may have

@@ -86,7 +86,7 @@ func (m *Mount) pack() (*Handed, error) {
 	return &Handed{File: file, State: packed}, err
 }
 
-// serveOn continues to serve after a suspension, and begins the interrupted requests again. The caller resumes
+// serveOn continues to serve after a suspension, and begins the postponed requests again. The caller resumes
 // the client.
 func (m *Mount) serveOn() error {
 	m.fs.Continue()

@@ -98,7 +98,8 @@ func DecodeState(b []byte) (*State, error) {
 	return &s, nil
 }
 
-// state encodes the mount's state. fill sets the file system's part; postponed are the requests without an answer.
+// state encodes the mount's state. fill sets the file system's part; postponed are the requests without an
+// answer.
 func (m *Mount) state(fill func(*State) error, postponed []*request) ([]byte, error) {
 	s := State{Format: formatWhole, Dir: m.dir, Terms: m.server.terms}
 	if m.server.root != posix.Root {
