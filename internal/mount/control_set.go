@@ -115,6 +115,6 @@ func (f *fileSystem) wait(ctx context.Context, token string) error {
 	}
 }
 
-// answerShare divides the cache time: wait also waits for the quotient. In this time an answer from before the
-// wait reaches the kernel, which uses it for the cache time from then on.
+// answerShare divides the cache time: wait also waits for the quotient. In this time an answer from before
+// the wait reaches the kernel, which uses it for the cache time from then on.
 const answerShare = 10

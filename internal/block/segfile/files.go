@@ -125,8 +125,8 @@ func (f *Files) drop(file *openFile) {
 	}
 }
 
-// Close closes the segments that are not being read. Each other segment is closed at the end of its last read,
-// also a segment that a concurrent Read opens only now.
+// Close closes the segments that are not being read. Each other segment is closed at the end of its last
+// read, also a segment that a concurrent Read opens only now.
 func (f *Files) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

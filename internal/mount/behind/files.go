@@ -165,8 +165,8 @@ func (f *Files) TakeUnreportedLosses() bool {
 	return some
 }
 
-// unreportedLosses has the inodes with losses of content that no program has learnt. Above maxSettled inodes, it
-// drops further ones, since TakeUnreportedLosses reports only whether there are any.
+// unreportedLosses has the inodes with losses of content that no program has learnt. Above maxSettled inodes,
+// it drops further ones, since TakeUnreportedLosses reports only whether there are any.
 type unreportedLosses struct {
 	sync.Mutex
 	inos map[posix.Ino]struct{} // GUARDED_BY Mutex

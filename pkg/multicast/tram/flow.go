@@ -46,8 +46,8 @@ func (r *copyOf) Failed(lane.Flight) { r.posted = r.done }
 // forget resets the copy, because the member has lost its memory.
 func (r *copyOf) forget() { r.posted, r.done = 0, 0 }
 
-// Each start of a process is a new life (Config.Life). The index of a message in an input contains the life of
-// its sender in the upper bits. So a message of an earlier life, which may still be in the inputs of some
+// Each start of a process is a new life (Config.Life). The index of a message in an input contains the life
+// of its sender in the upper bits. So a message of an earlier life, which may still be in the inputs of some
 // members, never has the index of a new message.
 const (
 	lifeShift = 40
