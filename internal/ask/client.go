@@ -47,8 +47,8 @@ func (c *Client) Bounds() *posix.Authority {
 	return c.Authority
 }
 
-// IsNarrow reports whether the certificate of c is narrower than all users and groups but root's. A client
-// for all of them is one of the usual mounts.
+// IsNarrow reports whether the certificate of c permits only some users or groups. A usual mount may act for
+// all users and groups, or for all but root.
 func (c *Client) IsNarrow() bool { return c != nil && c.Authority.IsNarrow() }
 
 // Owner returns the name to which the sessions of c belong; the empty name if c is nil.

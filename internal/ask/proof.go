@@ -100,8 +100,8 @@ func ParseToken(text string) (Proofs, error) {
 type Sealer interface {
 	// Seal returns the tag of an encoded vector.
 	Seal(vector []byte) []byte
-	// Gave reports whether a replica of the cluster has given an encoded vector with this tag.
-	Gave(vector, tag []byte) bool
+	// Verify reports whether a replica of the cluster has made this tag for this encoded vector.
+	Verify(vector, tag []byte) bool
 }
 
 // Keys is a Sealer with fixed keys. The first key makes the tags, and all keys verify them. An empty Keys
@@ -116,8 +116,8 @@ func (k Keys) Seal(vector []byte) []byte {
 	return tag(k[0], vector)
 }
 
-// Gave reports whether one of the keys has made the tag.
-func (k Keys) Gave(vector, given []byte) bool {
+// Verify reports whether the given tag of the vector was made with one of the keys.
+func (k Keys) Verify(vector, given []byte) bool {
 	return len(k) == 0 || slices.ContainsFunc(k, func(key []byte) bool { return hmac.Equal(tag(key, vector), given) })
 }
 

@@ -26,13 +26,13 @@ func TestKeys(t *testing.T) {
 	first, second := []byte("the first key of all"), []byte("the second one")
 	before, after := Keys{first}, Keys{second, first}
 	v := sample().Append(nil)
-	require.True(t, before.Gave(v, before.Seal(v)))
-	require.True(t, after.Gave(v, before.Seal(v)))
-	require.False(t, before.Gave(v, after.Seal(v)))
-	require.False(t, before.Gave(counts(1).Append(nil), before.Seal(v)))
-	require.False(t, before.Gave(v, nil))
-	require.False(t, before.Gave(v, before.Seal(v)[:8]))
-	require.True(t, Keys{}.Gave(v, Keys{}.Seal(v)), "without keys nothing is verified")
+	require.True(t, before.Verify(v, before.Seal(v)))
+	require.True(t, after.Verify(v, before.Seal(v)))
+	require.False(t, before.Verify(v, after.Seal(v)))
+	require.False(t, before.Verify(counts(1).Append(nil), before.Seal(v)))
+	require.False(t, before.Verify(v, nil))
+	require.False(t, before.Verify(v, before.Seal(v)[:8]))
+	require.True(t, Keys{}.Verify(v, Keys{}.Seal(v)), "without keys nothing is verified")
 }
 
 func TestTokens(t *testing.T) {

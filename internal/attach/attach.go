@@ -44,17 +44,16 @@ type Config struct {
 	Disk       *diskcache.Cache // the machine's cache, shared by all clients; nil: none
 	DiskFar    bool             // Disk is only for blocks that are far (OpenDefaultDiskCache)
 	// OneDisk means that all servers of a region share one disk: their space is not added up.
-	OneDisk       bool
-	Linearizable  bool // see client.Config, like
-	Hard          bool
-	CacheNames    bool // see client.Config, like
-	Delegate      bool
-	Delegating    func(partition uint16) bool // client.Config.Delegating
-	NumbersGrants func(partition uint16) bool // client.Config.NumbersGrants
-	Journal       client.Journal              // client.Config.Journal
-	Resume        *client.State
-	Timeout       time.Duration // of one operation; 0: the client's default
-	Logger        *slog.Logger
+	OneDisk      bool
+	Linearizable bool // see client.Config, like
+	Hard         bool
+	CacheNames   bool // see client.Config, like
+	Delegate     bool
+	Grants       func(partition uint16) client.Grants // client.Config.Grants
+	Journal      client.Journal                       // client.Config.Journal
+	Resume       *client.State
+	Timeout      time.Duration // of one operation; 0: the client's default
+	Logger       *slog.Logger
 }
 
 // Client is a client with its access to the network and to the regions' blocks.
@@ -82,7 +81,7 @@ func New(cfg Config) (*Client, error) {
 	cl, err := client.New(client.Config{
 		Cluster: cfg.Cluster, Region: cfg.Region, Caller: cfg.Caller, Usage: stores.usage, WholeUsage: stores.wholeUsage,
 		Blocks:       func(p uint16) block.Store { return stores.partitions.All()[p] },
-		Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Delegating: cfg.Delegating, NumbersGrants: cfg.NumbersGrants, Journal: cfg.Journal, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: cfg.Logger,
+		Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Grants: cfg.Grants, Journal: cfg.Journal, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, errors.Join(err, cfg.Caller.Close())

@@ -41,8 +41,8 @@ func objectsConfig(plan *topology.Cluster, region topology.Region) objects.Confi
 	}
 }
 
-// OpenObjectsOfClient is like OpenObjects, for a client of existing blocks. A machine without credentials
-// gets nil: its client has the servers sign its requests.
+// OpenObjectsOfClient is like OpenObjects, for a client: the stores must exist. On a machine without
+// credentials it returns nil, and the client asks servers to sign its requests to the object storage.
 func OpenObjectsOfClient(ctx context.Context, plan *topology.Cluster, logger *slog.Logger) (Objects, error) {
 	stores, err := OpenObjects(ctx, plan, true)
 	if errors.Is(err, objects.ErrNoCredentials) {

@@ -42,8 +42,8 @@ type Contender struct {
 	Name    string
 	Dir     string // an empty directory on the mount
 	Backing string // the directory with its bytes on the disk
-	// Fresh mounts it again with empty caches. If it has a cache, the cache must have room for remember
-	// bytes; 0: the usual size.
+	// Fresh mounts the file system again with empty caches. A cache of the file system gets room for at least
+	// remember bytes; with 0 its usual size.
 	Fresh func(remember int64) error
 	// Through means that writes pass through this process. Then the kernel counts the bytes as written by the
 	// program too, and this part is subtracted.

@@ -38,8 +38,9 @@ The ratio is that of the two rates: the median over the rounds.
 
 CPU is the time of the whole process, clients and servers, for one block. Bytes written are those that the process wrote to the disk for
 one block with all its copies (write_bytes less cancelled_write_bytes of /proc/self/io). They include the records, the index and its
-journal, in whole pages, and no metadata of the file system. Gets read data that the kernel has in memory, in both cases. The thesis
-(T 3.6) has more than 8,000 puts a second of 1 KB and 6,500 gets a second of 32 KB, with two copies on five machines that do not sync.`,
+journal, in whole pages, and no metadata of the file system. Gets of blocks and of plain files read data that is in the
+memory of the kernel. The thesis (section 3.6) reports more than 8,000 puts of 1 KB and 6,500 gets of 32 KB a second, with two copies on five
+machines that do not sync.`,
 		Example: `  globalfs bench blocks
   globalfs bench blocks --sizes 1024 --copies 2 --clients 16 --transport grpc --durability sync
   globalfs bench blocks --durability os,sync --out bench/results`,

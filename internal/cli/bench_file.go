@@ -45,23 +45,23 @@ func newBenchFile(logging *logFlags) *cobra.Command {
 FUSE. Loopback is mounted in three ways:
 
   loopback     with the options of its example
-  tuned        with larger requests, and reading as far ahead as our mounts do
+  tuned        with larger requests, and reading as far ahead as mounts of GlobalFS do
   passthrough  the kernel passes requests on to the disk, and no byte reaches a process (needs root and Linux 6.9)
 
 Before each measurement the disk has written all earlier data. With durability os no write waits for fsync: the data survives the end of the
-process. With sync the program calls fsync before it closes a file: loopback writes to the disk then, our mount has done so before.
+process. With sync the program calls fsync before it closes a file: loopback writes to the disk during this call, and GlobalFS has written before it.
 
 Conditions of a read:
 
   kernel has it       the file is read a second time from the same descriptor: FUSE is not asked
-  file system has it  the kernel has dropped its pages of the mount. Our client has read the file before, and its cache is large enough
-                      for it. Under loopback the kernel has the pages of the file below
-  servers have it     our client is new, with a cache of the usual size, and asks the storage servers. The kernel has their files in
+  file system has it  the kernel has dropped its pages of the mount. The client of GlobalFS has read the file before, and its cache is
+                      large enough for it. Under loopback the kernel has the pages of the file below
+  servers have it     the client of GlobalFS is new, has a cache of the usual size, and asks the storage servers. The kernel has their files in
                       memory, as those below loopback
   on disk             the same, and the kernel has dropped the pages of all files below both mounts
 
-The ratio compares the rates, ours to the other's: the median over the rounds. The ratio of the disk compares the bytes that the process
-wrote to the disk: we write each byte as often as there are copies.`,
+The ratio is the rate of GlobalFS relative to the rate of the other file system: the median over the rounds. The ratio of the disk compares
+the bytes that the process wrote to the disk. GlobalFS writes each byte as often as there are copies.`,
 		Example: `  globalfs bench file
   globalfs bench file --size 268435456 --copies 1 --durability sync --output json
   globalfs bench file --durability os,sync --out bench/results`,

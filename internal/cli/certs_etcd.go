@@ -18,12 +18,19 @@ func newCertsEtcd() *cobra.Command {
 	var f certsFlags
 	cmd := &cobra.Command{
 		Use:   "etcd NAME --host HOST",
-		Short: "Make the certificates of etcd and of its clients",
-		Long: `etcd makes the certificate of a member of etcd, and DIR/etcd-client.pem, which all servers show to etcd. etcd has a CA of its own
-(DIR/etcd-ca.pem), because each certificate of its CA may write in etcd. 'globalfs init --etcd https://...' names these files in the cluster file.
+		Short: "Make the certificates of a member of etcd, and of servers as its clients",
+		Long: `etcd makes certificates for connections between servers and etcd. NAME is one member of the etcd cluster, and HOST its address. Repeat the
+command for each member. It writes into DIR:
 
-Start the member with --cert-file, --key-file, --client-cert-auth and --trusted-ca-file, and with the same --peer-* options if there are
-several members.`,
+  etcd-NAME.pem, etcd-NAME-key.pem      the certificate and the key of the member
+  etcd-client.pem, etcd-client-key.pem  the certificate and the key that all GlobalFS servers use as clients of etcd
+  etcd-ca.pem                           the CA that signs both
+
+This CA is separate from the CA of the cluster, because etcd lets the owner of each certificate of its CA write. The file of
+'globalfs init --etcd https://...' refers to these names.
+
+Start the member with the options of the example. If there are several members, also pass the same files with --peer-cert-file,
+--peer-key-file and --peer-trusted-ca-file, and add --peer-client-cert-auth.`,
 		Example: `  globalfs certs etcd etcd1 --host etcd1.example.com,10.0.0.9
   etcd --cert-file etcd-etcd1.pem --key-file etcd-etcd1-key.pem --client-cert-auth --trusted-ca-file etcd-ca.pem ...`,
 		Args: oneName,

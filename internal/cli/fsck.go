@@ -41,17 +41,19 @@ func newFsck() *cobra.Command {
 	var f fsckFlags
 	cmd := &cobra.Command{
 		Use:   "fsck (MOUNTPOINT | --data-dir DIR)",
-		Short: "Check that all metadata is consistent and that the blocks are there",
-		Long: `fsck checks the metadata of every partition, the references between partitions, and that blocks can be read:
-1000 of each partition, or all with --blocks. It changes nothing.
+		Short: "Check that all metadata is consistent and that blocks can be read",
+		Long: `fsck checks the metadata of each partition and the references between partitions. Then it checks that the blocks of files can be read:
+1000 blocks of each partition, or all blocks with --blocks. It repairs nothing and changes nothing.
 
-With a MOUNTPOINT it checks a running cluster through that mount. It reports problems that it finds twice in a row, because a
-concurrent change is no error. A block counts as present if the mount has it in its cache.
-With --data-dir it checks and compares all replicas of a stopped cluster: of 'globalfs dev', or of the servers whose data directories
-are in DIR. Copy those of other hosts there: replicas that are not there are not checked. If commands of several partitions were under way, it prints notes about them.
-Notes are no errors: start the cluster and check again.
+With a MOUNTPOINT, fsck checks a running cluster through that mount. It checks twice and reports only the problems of both checks, because a
+concurrent change can look like a problem. A block in the cache of the mount counts as readable.
 
-Exit codes: 0 clean, 4 there are errors, 8 the check could not be made.`,
+With --data-dir, fsck checks a stopped cluster, and compares the replicas of each partition. DIR is the data directory of 'globalfs dev', or a
+directory with the data directories of servers. Copy the data directories of other hosts into it: fsck checks only the replicas in DIR.
+A cluster can stop while it executes a command of several partitions. fsck prints a note about such a command. A note is no error: start
+the cluster and check again.
+
+Exit codes: 0 no error, 4 errors, 8 the check failed.`,
 		Example: `  globalfs fsck ~/globalfs
   globalfs fsck --blocks --data-dir ~/.local/state/globalfs/dev
   globalfs fsck -o json ~/globalfs | jq -r '.problems[].what'`,
@@ -59,12 +61,12 @@ Exit codes: 0 clean, 4 there are errors, 8 the check could not be made.`,
 			if len(args) <= 1 && (len(args) == 1) != cmd.Flags().Changed("data-dir") {
 				return nil
 			}
-			return command.UsageError(errors.New("fsck: give one MOUNTPOINT, or --data-dir DIR of a cluster that has stopped"))
+			return command.UsageError(errors.New("fsck: give one MOUNTPOINT, or --data-dir DIR of a stopped cluster"))
 		},
 		RunE: f.run,
 	}
-	cmd.Flags().StringVar(&f.dir, "data-dir", "", "the data directory of a cluster that has stopped, or a directory with those of its servers")
-	cmd.Flags().BoolVar(&f.blocks, "blocks", false, "look for all blocks, not only for some")
+	cmd.Flags().StringVar(&f.dir, "data-dir", "", "the data directory of a stopped cluster, or a directory with the data directories of its servers")
+	cmd.Flags().BoolVar(&f.blocks, "blocks", false, "check all blocks, not only 1000 of each partition")
 	outputFlag(cmd, &f.output)
 	return cmd
 }

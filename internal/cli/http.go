@@ -100,8 +100,8 @@ func serveHTTP(flag, address string, handler http.Handler) (stop func() error, e
 	}, nil
 }
 
-// laterHandler answers that the service is unavailable until set is called. So a command can open the address
-// of a flag, and report a bad address, before it starts anything.
+// laterHandler answers that the service is unavailable until set is called. So a command can listen on the
+// address of a flag at once, and report a bad address before it starts anything else.
 type laterHandler struct{ then atomic.Pointer[http.Handler] }
 
 func (l *laterHandler) set(h http.Handler) { l.then.Store(&h) }

@@ -52,12 +52,9 @@ type Config struct {
 	// changes in these directories before the servers have ordered them (package delegate). A linearizable
 	// client holds none.
 	Delegate bool
-	// Delegating reports whether the client may request directories of a partition: all replicas of the
-	// partition support it. nil: all partitions.
-	Delegating func(partition uint16) bool
-	// NumbersGrants reports whether all replicas of a partition know numbers of grants (meta.NumberGrant).
-	// nil: those of all partitions.
-	NumbersGrants func(partition uint16) bool
+	// Grants returns the grants that all replicas of a partition support, and that the client may request. nil:
+	// NumberedGrants in all partitions.
+	Grants func(partition uint16) Grants
 	// Journal records the changes that the client has answered and the servers have not ordered. If the
 	// process dies, the client that resumes this one sends them (package journal). The zero Journal records
 	// nothing.

@@ -89,7 +89,7 @@ func (c *Copier) copyWindow(ctx context.Context, target uint16, ino posix.Ino, o
 		if try == maxRereads {
 			to = to.Fresh()
 		}
-		a, err := c.router.Query(ctx, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: firstSeek, Flags: meta.TellRights}, to)
+		a, err := c.router.Query(ctx, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: firstSeek, Flags: meta.ReturnRights}, to)
 		if err != nil {
 			return offset, err
 		}

@@ -141,7 +141,7 @@ func (d *delegations) askFor(l *logOf, dir posix.Ino) (cmd meta.Command, ok bool
 		return cmd, false
 	}
 	cmd = l.log.Ask(dir, d.wishes.ctime(dir))
-	if numbers := d.cfg.NumbersGrants; numbers == nil || numbers(l.id) {
+	if d.cfg.grants(l.id) == NumberedGrants {
 		cmd.Flags = meta.NumberGrant
 	}
 	return cmd, true

@@ -216,12 +216,12 @@ func TestAClientDoesNotRecallItsOwnDirectory(t *testing.T) {
 
 // A client requests numbers of grants only in partitions whose replicas all know them.
 func TestNumbersOfGrants(t *testing.T) {
-	for _, known := range []bool{false, true} {
+	for _, grants := range []client.Grants{client.PlainGrants, client.NumberedGrants} {
 		inBubble(t, func(t *testing.T, n *clienttest.Network) {
 			var requests, numbered atomic.Int64
 			cfg := n.Config(west)
 			cfg.Delegate, cfg.CacheNames = true, true
-			cfg.NumbersGrants = func(uint16) bool { return known }
+			cfg.Grants = func(uint16) client.Grants { return grants }
 			cfg.Caller = caller{n, func(q *ask.Request) *ask.Reply {
 				cmd, err := meta.DecodeCommand(q.Command)
 				if q.Kind == ask.Update && err == nil && cmd.Op == meta.OpDelegate && cmd.Ino != 0 && cmd.Name == "" {
@@ -241,7 +241,7 @@ func TestNumbersOfGrants(t *testing.T) {
 			}
 			holds(t, c, 1)
 			require.Positive(t, requests.Load())
-			if known {
+			if grants == client.NumberedGrants {
 				require.Equal(t, requests.Load(), numbered.Load())
 			} else {
 				require.Zero(t, numbered.Load())

@@ -51,9 +51,28 @@ func (d *delegations) logFor(ctx context.Context, dir posix.Ino) *logOf {
 	return l
 }
 
+// Grants are the grants that a client may request in a partition. A grant is the permission to hold a
+// directory.
+type Grants uint8
+
+// The values of Grants.
+const (
+	NoGrants       Grants = iota
+	PlainGrants           // grants without numbers
+	NumberedGrants        // grants with numbers (meta.NumberGrant)
+)
+
+// grants returns the grants that the client may request in a partition.
+func (cfg *Config) grants(partition uint16) Grants {
+	if cfg.Grants == nil {
+		return NumberedGrants
+	}
+	return cfg.Grants(partition)
+}
+
 // mayAsk reports whether the client may request directories of a partition now.
 func (d *delegations) mayAsk(partition uint16) bool {
-	if may := d.cfg.Delegating; may != nil && !may(partition) {
+	if d.cfg.grants(partition) == NoGrants {
 		return false
 	}
 	d.mu.Lock()

@@ -31,7 +31,7 @@ func (n *Names) Symlink(ctx context.Context, cred posix.Cred, at Name, target st
 // has the name.
 func (n *Names) make(ctx context.Context, cmd meta.Command) (posix.Attr, error) {
 	cmd.Op = meta.OpMknod
-	cmd.Flags |= meta.TellDir
+	cmd.Flags |= meta.ReturnDir
 	ctx, cancel := n.router.Operation(ctx)
 	defer cancel()
 	for try := 1; ; try++ {
@@ -103,7 +103,7 @@ func (n *Names) Link(ctx context.Context, cred posix.Cred, ino posix.Ino, to Nam
 		if child != dir {
 			cmd.Child = ino
 		} else {
-			cmd.Flags = meta.TellDir
+			cmd.Flags = meta.ReturnDir
 		}
 		return plan{cmd: cmd, to: route.Among(dir, child)}, nil
 	})
@@ -137,7 +137,7 @@ func (n *Names) remove(ctx context.Context, cmd meta.Command) error {
 		}
 		cmd := cmd
 		if !found.away() {
-			cmd.Flags |= meta.TellDir
+			cmd.Flags |= meta.ReturnDir
 			return plan{cmd: &cmd, to: route.Partition(found.dir)}, nil
 		}
 		cmd.Child = found.child.Ino

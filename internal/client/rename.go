@@ -194,7 +194,7 @@ func (n *Names) sameShards(a, b uint16) bool {
 // alone returns the command of a rename in one partition.
 func (r *renaming) alone() *meta.Command {
 	cmd := r.cmd
-	cmd.Flags |= meta.TellDir
+	cmd.Flags |= meta.ReturnDir
 	return &cmd
 }
 

@@ -77,7 +77,7 @@ func (r *Reader) spanAt(ctx context.Context, ino posix.Ino, offset, length uint6
 	if ok && known.knows(offset, length) && r.isCurrent(known, believe) {
 		return known, nil
 	}
-	extents := meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: length, Flags: meta.TellRights}
+	extents := meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: length, Flags: meta.ReturnRights}
 	if ok && believe > 0 && known.from < offset && offset <= known.to+askAhead {
 		extents.Length += askAhead
 	}

@@ -161,16 +161,16 @@ func (a *Access) IsBound() bool {
 	return a.network.Credentials != nil && !a.network.Credentials.Identity().Authority.Root()
 }
 
-// delegating reports whether a client may hold directories of a partition.
-func (a *Access) delegating(partition uint16) bool {
+// grants returns the grants that a client may request in a partition.
+func (a *Access) grants(partition uint16) client.Grants {
 	g := a.delegates.Load()
-	return g != nil && slices.Contains(g.all, partition)
-}
-
-// numbersGrants reports whether a client may request numbers of grants of a partition.
-func (a *Access) numbersGrants(partition uint16) bool {
-	g := a.delegates.Load()
-	return g != nil && slices.Contains(g.numbered, partition)
+	switch {
+	case g == nil || !slices.Contains(g.all, partition):
+		return client.NoGrants
+	case !slices.Contains(g.numbered, partition):
+		return client.PlainGrants
+	}
+	return client.NumberedGrants
 }
 
 // delegatesAll reports whether a client may hold directories of all partitions.
@@ -214,15 +214,18 @@ func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 	if !slices.Contains(plan.Regions, cfg.Region) {
 		return nil, fmt.Errorf("cluster %q: %w", a.Name(), topology.NoRegion(cfg.Region, plan.Regions))
 	}
-	delegating := a.delegating
+	grants := a.grants
 	if cfg.Near {
-		delegating = func(partition uint16) bool {
-			return a.delegating(partition) && a.Cluster().IsNear(partition, cfg.Region)
+		grants = func(partition uint16) client.Grants {
+			if !a.Cluster().IsNear(partition, cfg.Region) {
+				return client.NoGrants
+			}
+			return a.grants(partition)
 		}
 	}
 	return attach.New(attach.Config{
 		Cluster: plan, Region: cfg.Region, Caller: transport.Dial(a.network), Objects: cfg.Objects,
-		CacheBytes: cfg.CacheBytes, Disk: cfg.Disk, DiskFar: cfg.DiskFar, Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Delegating: delegating, NumbersGrants: a.numbersGrants, Journal: cfg.Journal, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: a.cfg.Logger,
+		CacheBytes: cfg.CacheBytes, Disk: cfg.Disk, DiskFar: cfg.DiskFar, Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Delegate: cfg.Delegate, Grants: grants, Journal: cfg.Journal, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: a.cfg.Logger,
 	})
 }
 

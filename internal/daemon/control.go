@@ -22,10 +22,10 @@ type Operation string
 // The operations. Each comment has the form: fields of the Request -> result. Changes of the cluster require
 // an administrator's certificate.
 const (
-	Describe    Operation = "describe" // -> Description; for all callers
-	Status      Operation = "status"   // -> ServerStatus; for all callers
-	TellNumbers Operation = "numbers"  // Numbers -> Numbers, the previously known ones; only for the server that they describe
-	Digests     Operation = "digests"  // -> DigestsStatus; for all callers
+	Describe        Operation = "describe" // -> Description; for all callers
+	Status          Operation = "status"   // -> ServerStatus; for all callers
+	ExchangeNumbers Operation = "numbers"  // Numbers -> Numbers, the previously known ones; only for the server that they describe
+	Digests         Operation = "digests"  // -> DigestsStatus; for all callers
 
 	Join       Operation = "join"        // Region Address -> Changed: a new server gets a name in the region
 	Drain      Operation = "drain"       // Server -> Changed: its blocks and its replicas move to other servers of its region
@@ -208,7 +208,7 @@ func (s *Server) answer(ctx context.Context, q *Request) (any, error) {
 			return s.Status(ctx), nil
 		}
 		return ownDigests(ctx, s.server), nil
-	case TellNumbers:
+	case ExchangeNumbers:
 		return s.rollbacks.exchange(ctx, q.Numbers)
 	}
 	if !mayAdmin(ctx) {

@@ -76,9 +76,9 @@ func TestDelegationsWithMixedVersions(t *testing.T) {
 	}
 	refresh := func() bool { // as Follow does
 		a.refresh(t.Context())
-		return a.delegating(1) && a.numbersGrants(1)
+		return a.grants(1) == client.NumberedGrants
 	}
-	require.False(t, a.delegating(1) || a.numbersGrants(1))
+	require.Equal(t, client.NoGrants, a.grants(1))
 	require.False(t, work())
 
 	w.halt("westc")

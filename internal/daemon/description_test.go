@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -27,7 +28,7 @@ func TestUnchangedDescriptionCostsLittle(t *testing.T) {
 	same := answer
 	same.Delegates = []uint16{1}
 	require.LessOrEqual(t, testing.AllocsPerRun(10, func() { require.NoError(t, a.take(&same)) }), 5.0)
-	require.True(t, a.delegating(1))
+	require.Equal(t, client.PlainGrants, a.grants(1))
 
 	plan := a.Cluster()
 	spec.Replace(plan, plan.Partitions[0].Replicas[0].Process, "")

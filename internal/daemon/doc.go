@@ -18,7 +18,7 @@
 //	    disk, and the process is replaced (disks.go). A registry without a description, or with an older one
 //	    than a server knows, has lost marks, too: then nothing new starts, and no cluster is created while a
 //	    server of another one answers. When an operator has put the description back, the servers that run set
-//	    the marks again (birth.go).
+//	    the marks again (marks.go).
 //	D2  Only one process at a time runs a server's name. The lock on its directory and its lease in the
 //	    registry ensure this.
 //	D3  A data directory belongs to one cluster and one server: others refuse it.

@@ -54,7 +54,7 @@ func TestABlockIsReadByRight(t *testing.T) {
 		require.NoError(t, err)
 
 		owner.walk(p, "shared", "private")
-		e := owner.extents(p, file.Ino, meta.TellRights)[0]
+		e := owner.extents(p, file.Ino, meta.ReturnRights)[0]
 		require.NotZero(t, e.Right)
 		require.Zero(t, owner.extents(p, file.Ino, 0)[0].Right, "who does not ask may not know of rights")
 		attacker := w.client(w.access(identity.Client, "narrow"))
@@ -67,7 +67,7 @@ func TestABlockIsReadByRight(t *testing.T) {
 		for what, right := range map[string]posix.BlockRight{
 			"none":                       {},
 			"the right of another":       e.Right,
-			"a right to another block":   thief.extents(p, own.Ino, meta.TellRights)[0].Right,
+			"a right to another block":   thief.extents(p, own.Ino, meta.ReturnRights)[0].Right,
 			"the id itself, as a right":  posix.BlockRight(e.Block),
 			"something that was made up": {1},
 		} {
@@ -89,7 +89,7 @@ func TestABlockIsReadByRight(t *testing.T) {
 		require.NoError(t, err)
 		file, err = reader.Lookup(t.Context(), file.Ino, "private")
 		require.NoError(t, err)
-		old := owner.extents(p, file.Ino, meta.TellRights)[0]
+		old := owner.extents(p, file.Ino, meta.ReturnRights)[0]
 		for range 2 {
 			_, err := identity.RotateVectorKeys(w.file.Certificates)
 			require.NoError(t, err)

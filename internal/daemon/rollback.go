@@ -119,7 +119,7 @@ func (r *rollbacks) askServers(ctx context.Context, via caller, n *Numbers, serv
 		}
 		asking.Go(func() {
 			var known Numbers
-			if err := ask(ctx, via, other.Address, &Request{Op: TellNumbers, Numbers: n}, &known); err != nil {
+			if err := ask(ctx, via, other.Address, &Request{Op: ExchangeNumbers, Numbers: n}, &known); err != nil {
 				return // the server is out of reach, or has an older version
 			}
 			mu.Lock()

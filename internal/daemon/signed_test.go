@@ -54,7 +54,7 @@ func TestClientsWithoutCredentials(t *testing.T) {
 		id := owner.extents(p, secret.Ino, 0)[0].Block
 		require.ErrorIs(t, getBy(t, reader, p, id, posix.BlockRight{}), block.ErrForbidden)
 		thief.walk(p, "shared", "own")
-		right := thief.extents(p, own.Ino, meta.TellRights)[0]
+		right := thief.extents(p, own.Ino, meta.ReturnRights)[0]
 		require.ErrorIs(t, getBy(t, reader, p, id, right.Right), block.ErrForbidden)
 		require.NoError(t, getBy(t, reader, p, right.Block, right.Right))
 		store, err := reader.BlockStore(p.ID)

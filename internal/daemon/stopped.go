@@ -159,9 +159,9 @@ func (s *StoppedServer) Process(partition uint16) (multicast.ProcessID, error) {
 // PartitionDir returns the name of the directory of a partition's replica in the data directory of a server.
 func PartitionDir(partition uint16) string { return fmt.Sprintf("partition-%d", partition) }
 
-// Knows returns the position of the log of another server's process that the other server has reported to
-// this one.
-func (s *StoppedServer) Knows(server string, process multicast.ProcessID) wal.Position {
+// ReportedPosition returns the position of the log of another server's process that the other server has
+// reported to this one.
+func (s *StoppedServer) ReportedPosition(server string, process multicast.ProcessID) wal.Position {
 	s.peers.mu.Lock()
 	defer s.peers.mu.Unlock()
 	return s.peers.numbers[server].Logs[uint32(process)]

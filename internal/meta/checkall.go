@@ -188,14 +188,15 @@ func (c *forestChecker) readPools(p int) {
 		}
 		for _, s := range exchange.pool {
 			for i := range min(s.count, poolChunk) {
-				c.pool(p, s.first+posix.Ino(i))
+				c.checkPooled(p, s.first+posix.Ino(i))
 			}
 		}
 	}
 }
 
-// pool checks one number that partition p may use.
-func (c *forestChecker) pool(p int, ino posix.Ino) {
+// checkPooled checks one number of the pool of partition p: no other pool has it, and its own partition has
+// reserved it.
+func (c *forestChecker) checkPooled(p int, ino posix.Ino) {
 	if other, ok := c.pooled[ino]; ok {
 		c.report("number %d is in the pools of partition %d and of partition %d", ino, other, p)
 		return

@@ -92,8 +92,8 @@ const (
 	LockWrite                            // Lock: exclusive; without it shared
 	LockUnlock                           // Lock: unlock the range
 	LockFlock                            // Lock: a lock of flock on the whole file, independent of locks of fcntl
-	TellDir                              // Mknod, Unlink, Rmdir, Link, Rename of one partition: the result has the directory and Others, too
-	TellRights                           // Extents: the result has the rights to read the blocks, too, if the client is bound
+	ReturnDir                            // Mknod, Unlink, Rmdir, Link, Rename of one partition: the result has the directory and Others, too
+	ReturnRights                         // Extents: the result has the rights to read the blocks, too, if the client is bound
 	OnDisk                               // Batch, Write: ordered with multicast.Message.Durable; the answer names its place in the order (of Write: Data=the place)
 	AwaitLock                            // GetLock: the replica keeps the query while there is a conflict, for at most a second; older versions answer at once
 	NumberGrant                          // Delegate of an existing directory: the grant gets a number; only if all replicas of the partition know that
@@ -167,7 +167,7 @@ type Extent struct {
 	Data   []byte        // the bytes; nil: they are in Block
 	Block  posix.BlockID // if Data is nil
 	Skip   uint32
-	Right  posix.BlockRight // the right to read Block; not stored, only in answers to bound clients that request it (TellRights)
+	Right  posix.BlockRight // the right to read Block; not stored, only in answers to bound clients that request it (ReturnRights)
 }
 
 // Entry is one name in a directory.
@@ -188,9 +188,9 @@ type Result struct {
 	Extents []Extent
 	Number  uint64
 	Number2 uint64
-	Dir     posix.Attr // the changed directory, for a client that requests it (TellDir); of Rename the directory of the old name
+	Dir     posix.Attr // the changed directory, for a client that requests it (ReturnDir); of Rename the directory of the old name
 	// Others are the further inodes that a Rename has changed, after the change, for a client that requests
-	// them (TellDir): the directory of the new name if it is another one, and the inode that had the new
+	// them (ReturnDir): the directory of the new name if it is another one, and the inode that had the new
 	// name.
 	Others []posix.Attr
 }

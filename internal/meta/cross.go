@@ -152,8 +152,8 @@ func (m *Machine) Undecided() []uint64 { return m.undecided.numbers(false) }
 // Waiting returns the numbers of the waiting commands, ascending.
 func (m *Machine) Waiting() []uint64 { return m.undecided.numbers(true) }
 
-// Given returns the vote on a prepared command.
-func (m *Machine) Given(number uint64) (Vote, bool) {
+// VoteOn returns the vote on a prepared command.
+func (m *Machine) VoteOn(number uint64) (Vote, bool) {
 	u := m.undecided.commands[number]
 	if u == nil || u.waits {
 		return Vote{}, false

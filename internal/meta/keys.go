@@ -103,3 +103,13 @@ func inoOf(key []byte) posix.Ino { return posix.Ino(binary.BigEndian.Uint64(key[
 
 // placeOf returns the second number of a placeKey.
 func placeOf(key []byte) uint64 { return binary.BigEndian.Uint64(key[9:]) }
+
+// keyAfter returns the first key after all keys that begin with prefix. prefix must not consist of 0xff only.
+func keyAfter(prefix []byte) []byte {
+	k := append([]byte(nil), prefix...)
+	for i := len(k) - 1; ; i-- {
+		if k[i]++; k[i] != 0 {
+			return k[:i+1]
+		}
+	}
+}

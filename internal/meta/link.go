@@ -9,7 +9,7 @@ func (m *Machine) link(c *Command) Result {
 		return m.refuse(c, &s, code)
 	}
 	r := m.applyLink(c, &s)
-	if c.Flags&TellDir != 0 {
+	if c.Flags&ReturnDir != 0 {
 		r.Dir = s.to.Attr
 	}
 	return r

@@ -5,7 +5,7 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// fileLock checks one key of a lock. Those by inode come first.
+// fileLock checks one key of a lock. It expects all keys by inode before the keys by session.
 func (c *checker) fileLock(key, value []byte) {
 	if len(key) != lockKeyLength || key[1] > lockBySession {
 		c.report("key %x is not that of a lock", key)
@@ -33,7 +33,7 @@ func (c *checker) fileLock(key, value []byte) {
 	c.lockedIno, c.lockedBy = ino, l
 }
 
-// fileLockTotals reports the locks that have only one key.
+// fileLockTotals reports the locks without a key by session, after all keys.
 func (c *checker) fileLockTotals() {
 	if len(c.locks) > 0 {
 		c.report("%d locks are stored by inode only", len(c.locks))

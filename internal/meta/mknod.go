@@ -29,7 +29,7 @@ func (m *Machine) mknod(c *Command) Result {
 
 // dirResult returns the attributes of the directory of c after the change, if the client requests them.
 func (c *Command) dirResult(s *scene) posix.Attr {
-	if c.Flags&TellDir == 0 {
+	if c.Flags&ReturnDir == 0 {
 		return posix.Attr{}
 	}
 	return s.from.Attr

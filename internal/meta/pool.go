@@ -68,7 +68,7 @@ func (m *Machine) fill(partition uint16, p *peer) {
 	m.postBy(partition, p, &Command{Op: OpNumbers, Length: poolChunk})
 }
 
-// fillFor requests the numbers that a rule will need.
+// fillFor requests numbers for the inodes that a rule will place in other partitions.
 func (m *Machine) fillFor(r *Rule) {
 	for _, partition := range r.Spread {
 		if partition != m.cfg.Partition {

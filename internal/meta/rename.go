@@ -15,7 +15,7 @@ func (m *Machine) rename(c *Command, counter uint64) Result {
 		return m.refuse(c, &s, code)
 	}
 	r := m.applyRename(c, &s, s.moved.partition, counter)
-	if c.Flags&TellDir == 0 || s.sameFile() {
+	if c.Flags&ReturnDir == 0 || s.sameFile() {
 		return r
 	}
 	r.Dir = s.from.Attr

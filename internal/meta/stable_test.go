@@ -88,10 +88,10 @@ func TestVotesStayTrue(t *testing.T) {
 			r, s := chance{rand.New(rand.NewPCG(seed, 1))}, newStage(t)
 			full := r.furnish(s)
 			u := s.begin(r.command(s), 0, 1).prepare(0, 1)
-			if v, _ := s.machines[0].Given(u.number); v.Code != posix.OK {
+			if v, _ := s.machines[0].VoteOn(u.number); v.Code != posix.OK {
 				break
 			}
-			if v, _ := s.machines[1].Given(u.number); v.Code != posix.OK {
+			if v, _ := s.machines[1].VoteOn(u.number); v.Code != posix.OK {
 				break
 			}
 			for range 6 {

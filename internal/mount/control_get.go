@@ -43,7 +43,7 @@ func (f *fileSystem) getControl(ctx context.Context, h *fuse.InHeader, name stri
 		return []byte(f.client.Token()), nil
 	case XattrSync:
 		answer, err := f.persister.syncAll(ctx)
-		if f.written.tellLosses() {
+		if f.written.takeUnreportedLosses() {
 			err = posix.EIO
 		}
 		return answer, err

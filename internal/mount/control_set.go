@@ -105,7 +105,7 @@ func (f *fileSystem) wait(ctx context.Context, token string) error {
 		return err
 	}
 	f.notices.catchUp(ctx)
-	timer := time.NewTimer(f.cacheTime + f.cacheTime/believedLate)
+	timer := time.NewTimer(f.cacheTime + f.cacheTime/answerShare)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -115,6 +115,6 @@ func (f *fileSystem) wait(ctx context.Context, token string) error {
 	}
 }
 
-// believedLate divides the cache time: the quotient is an additional wait, for answers that are on their way
-// to the kernel.
-const believedLate = 10
+// answerShare divides the cache time: wait also waits for the quotient. In this time an answer from before
+// the wait reaches the kernel, which uses it for the cache time from then on.
+const answerShare = 10

@@ -247,7 +247,7 @@ func (r *role) serve(cfg client.Config, logger *slog.Logger, handed *serve.Hande
 		if err != nil {
 			return nil, nil, err
 		}
-		s.Terms.Answered[24]++ // behind the header
+		s.Terms.Reply[24]++ // behind the header
 		if handed.State, err = json.Marshal(s); err != nil {
 			return nil, nil, err
 		}

@@ -27,7 +27,7 @@ const (
 // isOperator reports whether a user may request work of the whole cluster, and memory of this process.
 func isOperator(h *fuse.InHeader) bool { return h.Uid == 0 || int(h.Uid) == os.Geteuid() }
 
-// getGC returns XattrGC or XattrGCDone.
+// getGC returns the value of XattrGC, XattrGCDone or XattrGCProgress.
 func (f *fileSystem) getGC(ctx context.Context, h *fuse.InHeader, name string) ([]byte, error) {
 	switch {
 	case f.collector == nil:

@@ -165,7 +165,7 @@ func (f *fileSystem) endLater(u unsettled) {
 	f.locks.background.Go(func() {
 		for !f.endLock(u.ino, u.owner) {
 			if f.waits.paused() {
-				f.locks.leave(u)
+				f.locks.postpone(u)
 				return
 			}
 		}
@@ -175,7 +175,7 @@ func (f *fileSystem) endLater(u unsettled) {
 
 // endLeft continues to release the locks that another process left.
 func (f *fileSystem) endLeft() {
-	for _, u := range f.locks.takeLeft() {
+	for _, u := range f.locks.takePostponed() {
 		f.endLater(u)
 	}
 }

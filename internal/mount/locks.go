@@ -18,7 +18,7 @@ type locks struct {
 	endings map[posix.Ino]*ending              // GUARDED_BY mu
 
 	background sync.WaitGroup // releases of locks of files that are closed already
-	left       []unsettled    // GUARDED_BY mu; releases that were not done when the mount was suspended
+	postponed  []unsettled    // GUARDED_BY mu; releases that were not done when the mount was suspended
 }
 
 // unsettled is the locks of an owner on an inode that must be released.
@@ -233,18 +233,18 @@ func (l *locks) ending(ino posix.Ino, o lockOwner) (settle func()) {
 	}
 }
 
-func (l *locks) leave(u unsettled) {
+func (l *locks) postpone(u unsettled) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.left = append(l.left, u)
+	l.postponed = append(l.postponed, u)
 }
 
-// takeLeft returns the unsettled locks of the suspended mount, and clears the list.
-func (l *locks) takeLeft() (left []unsettled) {
+// takePostponed returns the unsettled locks of the suspended mount, and clears the list.
+func (l *locks) takePostponed() (postponed []unsettled) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	left, l.left = l.left, nil
-	return left
+	postponed, l.postponed = l.postponed, nil
+	return postponed
 }
 
 // settled waits until no release of a lock on ino is under way. The kernel does not wait for the release when

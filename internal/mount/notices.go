@@ -36,19 +36,19 @@ type notices struct {
 	cacheTime time.Duration
 	logger    *slog.Logger
 
-	mu      sync.Mutex
-	trusted trusted                  // GUARDED_BY mu
-	changes ownChanges               // GUARDED_BY mu
-	before  time.Time                // until then the kernel may cache attributes that another process gave it
-	waiting []meta.Change            // GUARDED_BY mu
-	queued  map[meta.Change]struct{} // GUARDED_BY mu; the changes in waiting
-	added   uint64                   // number of changes that were ever added to waiting
-	done    uint64                   // number of those whose notices were sent or dropped
-	runs    bool                     // the goroutine of run exists
-	sending posix.Ino                // inode of the notice that is being sent; 0: none
-	began   time.Time                // begin of the present notice; zero: none is being sent
-	sent    chan struct{}            // closed after the next notice; nil: no waiters
-	closed  bool                     // GUARDED_BY mu
+	mu             sync.Mutex
+	trusted        trusted                  // GUARDED_BY mu
+	changes        ownChanges               // GUARDED_BY mu
+	inheritedUntil time.Time                // until then the kernel may cache attributes that another process gave it
+	waiting        []meta.Change            // GUARDED_BY mu
+	queued         map[meta.Change]struct{} // GUARDED_BY mu; the changes in waiting
+	added          uint64                   // number of changes that were ever added to waiting
+	done           uint64                   // number of those whose notices were sent or dropped
+	runs           bool                     // the goroutine of run exists
+	sending        posix.Ino                // inode of the notice that is being sent; 0: none
+	began          time.Time                // begin of the present notice; zero: none is being sent
+	sent           chan struct{}            // closed after the next notice; nil: no waiters
+	closed         bool                     // GUARDED_BY mu
 }
 
 // init prepares the notices of a file system.
@@ -84,7 +84,7 @@ func (n *notices) concerns(c *meta.Change) bool {
 	switch c.Kind {
 	case meta.ChangedAttr, meta.ChangedPlace:
 		_, ok := n.trusted.get(c.Ino)
-		return ok || time.Now().Before(n.before)
+		return ok || time.Now().Before(n.inheritedUntil)
 	case meta.ChangedNames:
 		return false
 	}
@@ -164,7 +164,7 @@ func (n *notices) expireAttr(ino posix.Ino) {
 	n.trusted.remove(ino)
 	n.trusted.calmDown(ino)
 	n.mu.Unlock()
-	if (ok || time.Now().Before(n.before)) && !n.kernel.ExpireAttributes(ino, again) { // otherwise the kernel has forgotten the inode
+	if (ok || time.Now().Before(n.inheritedUntil)) && !n.kernel.ExpireAttributes(ino, again) { // otherwise the kernel has forgotten the inode
 		n.mu.Lock()
 		n.trusted.put(ino, last)
 		n.mu.Unlock()

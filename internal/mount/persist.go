@@ -118,17 +118,17 @@ func (p *persister) forget(d descriptor) {
 }
 
 // state returns the reports so far, for another process.
-func (p *persister) state() (all []serve.Told) {
+func (p *persister) state() (all []serve.Reported) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for d, count := range p.reported {
-		all = append(all, serve.Told{File: d.number, Directory: d.directory, Losses: count})
+		all = append(all, serve.Reported{File: d.number, Directory: d.directory, Losses: count})
 	}
 	return all
 }
 
 // adopt continues from the state of another process.
-func (p *persister) adopt(all []serve.Told) {
+func (p *persister) adopt(all []serve.Reported) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, t := range all {

@@ -91,7 +91,7 @@ func (f *fileSystem) Adopt(s *serve.State) error {
 func (f *fileSystem) fill(s *serve.State, of *client.State) (err error) {
 	s.Running, s.Files, s.Listings = of.Running, f.files.Load(), f.listings.count()
 	s.Refused, s.Holders, s.Lost = f.retries.threads(), f.locks.state(), f.written.lost()
-	s.Told = f.persister.state()
+	s.Reported = f.persister.state()
 	s.Client, err = json.Marshal(of)
 	return err
 }
@@ -115,8 +115,8 @@ func (f *fileSystem) adopt(s *serve.State) {
 		f.locks.adopt(&s.Holders[i])
 	}
 	f.written.adopt(s.Lost)
-	f.persister.adopt(s.Told)
-	f.notices.before = time.Now().Add(trustTime + trustSlack)
+	f.persister.adopt(s.Reported)
+	f.notices.inheritedUntil = time.Now().Add(trustTime + trustSlack)
 }
 
 func (l *listings) count() uint64 {
@@ -157,7 +157,7 @@ func (l *locks) adopt(s *serve.LockOwner) {
 	o := lockOwner{file: s.File, owner: s.Owner, flock: s.Flock}
 	l.end(s.Ino, o, l.begin(s.Ino, o), nil)
 	if s.Ending {
-		l.leave(unsettled{s.Ino, o, l.ending(s.Ino, o)})
+		l.postpone(unsettled{s.Ino, o, l.ending(s.Ino, o)})
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

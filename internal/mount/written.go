@@ -269,8 +269,8 @@ func (w *written) adopt(all []serve.Lost) {
 	}
 }
 
-// tellLosses reports whether content of any file was lost since its last call.
-func (w *written) tellLosses() bool { return w != nil && w.TellLosses() }
+// takeUnreportedLosses reports whether content of any file was lost since its last call.
+func (w *written) takeUnreportedLosses() bool { return w != nil && w.TakeUnreportedLosses() }
 
 // finish orders what is left when the mount ends.
 func (w *written) finish() {

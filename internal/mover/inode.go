@@ -8,9 +8,9 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// maxLeft bounds the number of inodes that one walk leaves to the next because of errors: more errors have a
-// common cause.
-const maxLeft = 16
+// maxPostponed bounds the number of inodes that one walk postpones to the next because of errors: more errors
+// have a common cause.
+const maxPostponed = 16
 
 // maxMoves bounds the number of moves of one file for one task. A file with names in two subtrees may have
 // two tasks with different targets: after maxMoves moves it stays, or both tasks would never end.
@@ -33,9 +33,9 @@ func (w *work) settle(ctx context.Context, ino posix.Ino, target uint16) error {
 	defer w.mu.Unlock()
 	switch {
 	case !errors.Is(err, errPulled) && !errors.Is(err, posix.E2BIG) && !errors.Is(err, posix.EFBIG):
-		w.left = append(w.left, fmt.Errorf("inode %d: %w", ino, err))
-		if len(w.left) > maxLeft {
-			return errors.Join(w.left...)
+		w.postponed = append(w.postponed, fmt.Errorf("inode %d: %w", ino, err))
+		if len(w.postponed) > maxPostponed {
+			return errors.Join(w.postponed...)
 		}
 	case !w.stuck[ino]:
 		w.stuck[ino] = true

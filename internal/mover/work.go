@@ -38,10 +38,10 @@ type work struct {
 	placements map[posix.Ino]meta.Placement       // all, when the walk began
 	otherTasks map[posix.Ino]client.PartitionTask // tasks, of all partitions that answered when the walk began
 
-	mu    sync.Mutex
-	stuck map[posix.Ino]bool // GUARDED_BY mu; inodes that stay in their partition
-	moves map[posix.Ino]int  // GUARDED_BY mu; of files with several names
-	left  []error            // GUARDED_BY mu; reasons why this walk leaves inodes to the next
+	mu        sync.Mutex
+	stuck     map[posix.Ino]bool // GUARDED_BY mu; inodes that stay in their partition
+	moves     map[posix.Ino]int  // GUARDED_BY mu; of files with several names
+	postponed []error            // GUARDED_BY mu; reasons why this walk postpones inodes to the next
 }
 
 func newWork(m *Mover, id taskID, t meta.Task) *work {
@@ -89,7 +89,7 @@ func (w *work) walk(ctx context.Context, directoriesOnly bool) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	w.left = nil
+	w.postponed = nil
 	if err := w.look(ctx); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (w *work) walk(ctx context.Context, directoriesOnly bool) error {
 	}
 	stop(nil)
 	<-watched
-	return errors.Join(append(w.left, err, w.report(ctx))...)
+	return errors.Join(append(w.postponed, err, w.report(ctx))...)
 }
 
 // watch reports the progress from time to time, until ctx ends or the task is over.

@@ -105,7 +105,7 @@ func (o *Orders) split(f multicast.Frame, receive func(from multicast.ProcessID,
 	return r.Err() == nil
 }
 
-// records marks the records of both cores.
+// records appends the records of both cores to the output. A mark before each record names its core.
 func (o *Orders) records(out *multicast.Output) {
 	if o.ownOut.Checkpoint || o.betweenOut.Checkpoint {
 		out.Records, out.Checkpoint = append(out.Records, checkpoint(o.own.Checkpoint(), o.between.Checkpoint())), true

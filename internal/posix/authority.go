@@ -61,7 +61,7 @@ func (a *Authority) MayUser(uid uint32) bool { return a == nil || within(a.UIDs,
 // MayGroup reports whether a may act for members of a group.
 func (a *Authority) MayGroup(gid uint32) bool { return a == nil || within(a.GIDs, gid) }
 
-// IsNarrow reports whether a lacks a user or a group other than root's.
+// IsNarrow reports whether a permits only some users or groups: it lacks a user or a group other than 0.
 func (a *Authority) IsNarrow() bool { return a != nil && (lacksAny(a.UIDs) || lacksAny(a.GIDs)) }
 
 // lacksAny reports whether ranges lack a number above 0.

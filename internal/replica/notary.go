@@ -55,7 +55,7 @@ func (n *notary) accepts(p ask.Proofs) bool {
 			continue
 		}
 		tag, number := splitTag(p[i].Tag)
-		if !n.sealer.Gave(append(n.scratch, number...), tag) {
+		if !n.sealer.Verify(append(n.scratch, number...), tag) {
 			return false
 		}
 		n.remember(slices.Clone(n.scratch), p[i].Tag)

@@ -21,9 +21,9 @@ func (k *countedKeys) Seal(v []byte) []byte {
 	return k.Keys.Seal(v)
 }
 
-func (k *countedKeys) Gave(v, tag []byte) bool {
+func (k *countedKeys) Verify(v, tag []byte) bool {
 	k.verified++
-	return k.Keys.Gave(v, tag)
+	return k.Keys.Verify(v, tag)
 }
 
 // A notary makes or verifies a tag once while vectors repeat, for a second at most. It remembers only vectors

@@ -63,7 +63,7 @@ func TestForgedVectors(t *testing.T) {
 	require.Equal(t, posix.OK, result(t, p).Code)
 	require.Equal(t, true0.Vector.Of(0).Count, s.nodes[1].Vector().Of(0).Count, "a true vector is stored")
 	require.True(t, p.Vector.Covers(true0.Vector), "one proof is enough after it")
-	require.True(t, s.keys.Gave(p.Vector.Append(nil), p.Tag))
+	require.True(t, s.keys.Verify(p.Vector.Append(nil), p.Tag))
 }
 
 // A client may claim to have seen entries of the asked partition without a proof. The partition itself can

@@ -47,7 +47,7 @@ func (r *Replica) execute(q *reads.Query, replies []turn.Call) []turn.Call {
 	if q.Command.Op == meta.OpGarbage && result.Code == posix.OK {
 		r.garbage(&q.Command, &result)
 	}
-	if q.Command.Op == meta.OpExtents && q.Command.Flags&meta.TellRights != 0 && q.Call.From.Bounds() != nil && r.cfg.Rights != nil {
+	if q.Command.Op == meta.OpExtents && q.Command.Flags&meta.ReturnRights != 0 && q.Call.From.Bounds() != nil && r.cfg.Rights != nil {
 		r.grant(q.Call.From.Owner(), result.Extents)
 	}
 	if r.keys.Err() != nil || r.lockWaits.keeps(q, &result, r.now.Mono) {

@@ -102,7 +102,7 @@ const (
 // updates a count of the locks.
 type lockRoom struct {
 	updates int
-	before  int           // the updates at the last count
+	initial int           // updates at the last count
 	counted time.Duration // on the monotonic clock
 }
 
@@ -127,7 +127,7 @@ func (l lockRooms) admits(m *meta.Machine, c *meta.Command, now time.Duration) b
 // hasRoom reports whether there is room for a lock update of a session, and takes the room.
 func (l lockRooms) hasRoom(m *meta.Machine, c *meta.Command, now time.Duration) bool {
 	room, known := l[c.Session]
-	if known && room.updates == 0 && room.before < muchRoom && now-room.counted < countLocksEvery {
+	if known && room.updates == 0 && room.initial < muchRoom && now-room.counted < countLocksEvery {
 		return false
 	}
 	if room.updates == 0 {

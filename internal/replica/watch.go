@@ -36,7 +36,7 @@ type watches struct {
 	recalled func(session uint64) []posix.Ino
 
 	history uint64
-	before  uint64  // the number of the place before the first kept one
+	base    uint64  // the number of the place before the first kept one
 	mark    uint64  // the mark of that place
 	places  []place // the kept places, without gaps
 	kept    int     // number of changes in places
@@ -68,12 +68,12 @@ func markOf(p multicast.Position) uint64 {
 
 // begin forgets all kept places. The next kept place is the one after own.
 func (w *watches) begin(own ask.Seen, mark uint64) {
-	w.history, w.before, w.mark, w.scanned = own.History, own.Count, mark, own.Count
+	w.history, w.base, w.mark, w.scanned = own.History, own.Count, mark, own.Count
 	w.places, w.kept = nil, 0
 }
 
 // end returns the last kept place.
-func (w *watches) end() uint64 { return w.before + uint64(len(w.places)) }
+func (w *watches) end() uint64 { return w.base + uint64(len(w.places)) }
 
 // note keeps the changes of the entry that was just executed.
 func (w *watches) note(own ask.Seen, mark, session uint64) {
@@ -91,7 +91,7 @@ func (w *watches) keep(p place) {
 	n := 0
 	for ; len(w.places)-n > maxPlaces || w.kept > maxKept; n++ {
 		w.kept -= len(w.places[n].changes)
-		w.before, w.mark = w.before+1, w.places[n].mark
+		w.base, w.mark = w.base+1, w.places[n].mark
 	}
 	if n > 0 {
 		clear(w.places[:n])
@@ -101,15 +101,15 @@ func (w *watches) keep(p place) {
 
 // markAt returns the mark of a kept place, or of the one before these.
 func (w *watches) markAt(place uint64) uint64 {
-	if place == w.before {
+	if place == w.base {
 		return w.mark
 	}
-	return w.places[place-w.before-1].mark
+	return w.places[place-w.base-1].mark
 }
 
 // isLost reports whether the changes after the place of a request are not kept.
 func (w *watches) isLost(q *watch) bool {
-	if q.History != w.history || q.From < w.before {
+	if q.History != w.history || q.From < w.base {
 		return true
 	}
 	return q.From <= w.end() && q.Mark != w.markAt(q.From)
@@ -117,7 +117,7 @@ func (w *watches) isLost(q *watch) bool {
 
 // after returns the kept places after a place.
 func (w *watches) after(from uint64) []place {
-	return w.places[min(max(from, w.before), w.end())-w.before:]
+	return w.places[min(max(from, w.base), w.end())-w.base:]
 }
 
 // isUrgent reports whether a request must be answered at once: places contain a change of another client that

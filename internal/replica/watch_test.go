@@ -148,11 +148,11 @@ func TestWatchIsBounded(t *testing.T) {
 	require.Equal(t, own.Count, w.end())
 	q := &watch{Watching: after(&start, 0)}
 	require.True(t, w.isLost(q))
-	q.From, q.Mark = w.before, w.mark
+	q.From, q.Mark = w.base, w.mark
 	require.False(t, w.isLost(q))
 	list, to := w.list(q)
 	require.Len(t, list, ask.MaxChanges)
-	require.Equal(t, w.before+ask.MaxChanges/8, to)
+	require.Equal(t, w.base+ask.MaxChanges/8, to)
 	w.note(own, 1, 0)
 	require.Empty(t, w.places, "an entry was passed over")
 }

@@ -167,7 +167,7 @@ func (s *Salvage) doubt(name string, now *server.Remains) string {
 		return "it has lost power, and did not get the state of the others since"
 	}
 	for _, other := range s.servers {
-		if then := other.Knows(name, now.Process); other.Name != name && then.Compare(now.Position) > 0 {
+		if then := other.ReportedPosition(name, now.Process); other.Name != name && then.Compare(now.Position) > 0 {
 			return fmt.Sprintf("server %s knows that its log was longer: its directory was rolled back", other.Name)
 		}
 	}

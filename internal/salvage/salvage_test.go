@@ -129,7 +129,8 @@ func TestStatement(t *testing.T) {
 // A recovered state is a sound backup with all files. Blocks without a copy are reported, and the rest is
 // restored.
 func TestRecoveredBackup(t *testing.T) {
-	dir := stopped(t, 8)
+	const files = 40 // so many that each server has copies of some
+	dir := stopped(t, files)
 	repository, err := backup.OpenDirectory(t.TempDir(), true)
 	require.NoError(t, err)
 	whole, err := Open(t.Context(), Options{Dirs: []string{dir}})
@@ -137,7 +138,7 @@ func TestRecoveredBackup(t *testing.T) {
 	require.Zero(t, whole.Statement.LostBlocks)
 	m, err := repository.Create(t.Context(), whole, backup.Options{})
 	require.NoError(t, err)
-	require.Equal(t, uint64(8), m.BlockCount)
+	require.Equal(t, uint64(files), m.BlockCount)
 	_, err = Open(t.Context(), Options{Dirs: []string{dir}})
 	require.ErrorContains(t, err, "in use", "its servers cannot start")
 	require.NoError(t, whole.Close())
@@ -148,7 +149,7 @@ func TestRecoveredBackup(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, len(s.Statement.LostFiles), s.Statement.LostBlocks)
 	require.NotZero(t, s.Statement.LostBlocks, "each block has one copy on three servers")
-	require.Less(t, s.Statement.LostBlocks, 8)
+	require.Less(t, s.Statement.LostBlocks, files)
 	require.Contains(t, s.Statement.LostFiles[0], "/west/file-")
 	short, err := backup.OpenDirectory(t.TempDir(), true)
 	require.NoError(t, err)
@@ -159,7 +160,7 @@ func TestRecoveredBackup(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, report.Problems)
 	require.Equal(t, uint64(s.Statement.LostBlocks), report.Lost)
-	require.Equal(t, 8-report.Lost, report.Read)
+	require.Equal(t, files-report.Lost, report.Read)
 }
 
 // A partition without a survivor takes its state from a backup of the same cluster, and its blocks.

@@ -21,7 +21,7 @@ type processors struct {
 	at      time.Time
 	threads time.Duration // total time for which all threads have waited
 	delays  []metrics.Sample
-	before  []uint64 // counters of the delays of goroutines at the last call
+	counts  []uint64 // counters of the delays of goroutines at the last call
 }
 
 func newProcessors() *processors {
@@ -46,13 +46,13 @@ func (p *processors) delay() time.Duration {
 		return 0
 	}
 	h := p.delays[0].Value.Float64Histogram()
-	if len(p.before) != len(h.Counts) {
-		p.before = make([]uint64, len(h.Counts))
+	if len(p.counts) != len(h.Counts) {
+		p.counts = make([]uint64, len(h.Counts))
 	}
 	count, sum := uint64(0), 0.0
 	for i, n := range h.Counts {
-		fresh := n - p.before[i]
-		p.before[i] = n
+		fresh := n - p.counts[i]
+		p.counts[i] = n
 		count += fresh
 		if lowest := h.Buckets[i]; !math.IsInf(lowest, 0) {
 			sum += float64(fresh) * lowest

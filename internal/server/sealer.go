@@ -43,5 +43,5 @@ func (s *sealer) current() ask.Keys {
 // Seal implements ask.Sealer.
 func (s *sealer) Seal(vector []byte) []byte { return s.current().Seal(vector) }
 
-// Gave implements ask.Sealer.
-func (s *sealer) Gave(vector, tag []byte) bool { return s.current().Gave(vector, tag) }
+// Verify implements ask.Sealer.
+func (s *sealer) Verify(vector, tag []byte) bool { return s.current().Verify(vector, tag) }

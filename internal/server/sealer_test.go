@@ -14,14 +14,14 @@ func TestSealer(t *testing.T) {
 	other := &sealer{keys: s.keys, cluster: []byte("two")}
 	v := []byte("a vector")
 	tag := s.Seal(v)
-	require.True(t, s.Gave(v, tag))
-	require.False(t, other.Gave(v, tag))
+	require.True(t, s.Verify(v, tag))
+	require.False(t, other.Verify(v, tag))
 	keys = [][]byte{[]byte("the second key"), keys[0]}
-	require.True(t, s.Gave(v, tag), "the last key is valid")
+	require.True(t, s.Verify(v, tag), "the last key is valid")
 	require.NotEqual(t, tag, s.Seal(v))
 	keys = nil
-	require.False(t, s.Gave(v, []byte("made up")))
-	require.True(t, s.Gave(v, tag))
+	require.False(t, s.Verify(v, []byte("made up")))
+	require.True(t, s.Verify(v, tag))
 	none := &sealer{}
-	require.True(t, none.Gave(v, none.Seal(v)), "without certificates clients are believed")
+	require.True(t, none.Verify(v, none.Seal(v)), "without certificates clients are believed")
 }

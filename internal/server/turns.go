@@ -11,7 +11,7 @@ const busyTurns = 0.5
 type replicaTurns struct {
 	worked func() map[uint16]time.Duration // total time of the turns of each replica, by partition
 	at     time.Time
-	before map[uint16]time.Duration // worked at the last call
+	last   map[uint16]time.Duration // worked at the last call
 }
 
 // areShort reports whether a replica was busy since the last call; false if the last call is longer ago
@@ -19,10 +19,10 @@ type replicaTurns struct {
 func (r *replicaTurns) areShort() (short bool) {
 	now, worked := time.Now(), r.worked()
 	since := now.Sub(r.at)
-	for partition, total := range worked { // after a restart of the replica, total is less than before
-		short = short || float64(total-r.before[partition]) >= busyTurns*float64(since)
+	for partition, total := range worked { // after a restart of the replica, total is less than the last one
+		short = short || float64(total-r.last[partition]) >= busyTurns*float64(since)
 	}
-	r.at, r.before = now, worked
+	r.at, r.last = now, worked
 	return short && since < longInterval
 }
 

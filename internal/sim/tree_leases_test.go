@@ -217,7 +217,7 @@ func (c *treeClient) tellAll(command *meta.Command) {
 	switch command.Op {
 	case meta.OpMknod, meta.OpLink, meta.OpUnlink, meta.OpRmdir, meta.OpRename:
 		if c.leases != nil {
-			command.Flags |= meta.TellDir
+			command.Flags |= meta.ReturnDir
 		}
 	}
 }

@@ -22,8 +22,8 @@ const minCharge = 1 << 10
 // that stays.
 type account struct {
 	limits  limits
-	conns   int  // guarded by gate.mu
-	leaving bool // guarded by gate.mu; the account has no connection, and a check for its removal is scheduled
+	conns   int  // GUARDED_BY guests.mu
+	leaving bool // GUARDED_BY guests.mu; the account has no connection, and a check for its removal is scheduled
 
 	open    atomic.Int64        // calls that gRPC has taken in
 	reading *semaphore.Weighted // bytes of requests that are being read or answered

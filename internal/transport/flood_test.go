@@ -68,9 +68,12 @@ func TestSilentConnections(t *testing.T) {
 
 // counts returns the number of connections with unknown peers, and of connections of clients.
 func (f *fortress) counts() (pending, guests int) {
-	f.server.gate.mu.Lock()
-	defer f.server.gate.mu.Unlock()
-	return len(f.server.gate.pending), f.server.gate.guests
+	g := f.server.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.guests.mu.Lock()
+	defer g.guests.mu.Unlock()
+	return len(g.pending), g.guests.clients
 }
 
 // A handshake of one byte at a time has no more time than others.
@@ -198,17 +201,17 @@ func TestHalfCallsAreBounded(t *testing.T) {
 	// are 256 windows.
 	require.Less(t, peak.Load(), l.calls*clientWindow+l.bytes+48<<20)
 	require.Eventually(t, func() bool {
-		f.server.gate.mu.Lock()
-		defer f.server.gate.mu.Unlock()
-		return f.server.gate.accounts["client/bad"] == nil
+		f.server.gate.guests.mu.Lock()
+		defer f.server.gate.guests.mu.Unlock()
+		return f.server.gate.guests.accounts["client/bad"] == nil
 	}, 30*time.Second, time.Millisecond)
 	f.requireGood("after half calls")
 }
 
 func (f *fortress) requireUnderWay(c *identity.Credentials, l limits) {
-	f.server.gate.mu.Lock()
-	defer f.server.gate.mu.Unlock()
-	if a := f.server.gate.accounts["client/"+c.Identity().Name]; a != nil && a.open.Load() > l.calls {
+	f.server.gate.guests.mu.Lock()
+	defer f.server.gate.guests.mu.Unlock()
+	if a := f.server.gate.guests.accounts["client/"+c.Identity().Name]; a != nil && a.open.Load() > l.calls {
 		f.t.Errorf("%d calls are under way", a.open.Load())
 	}
 }
@@ -329,9 +332,9 @@ func TestReconnectingKeepsTheAccount(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, time.Since(began), 2*time.Second, "400 calls, of which 100 are free, 100 a second")
 		has := func() bool {
-			s.gate.mu.Lock()
-			defer s.gate.mu.Unlock()
-			return len(s.gate.accounts) > 0
+			s.gate.guests.mu.Lock()
+			defer s.gate.guests.mu.Unlock()
+			return len(s.gate.guests.accounts) > 0
 		}
 		require.True(t, has())
 		require.Eventually(t, func() bool { return !has() }, time.Minute, time.Second)

@@ -164,9 +164,9 @@ func framedGarbage(t *testing.T, shared bool) {
 		f.requireGood(name)
 	}
 	require.Eventually(t, func() bool {
-		f.server.gate.mu.Lock()
-		defer f.server.gate.mu.Unlock()
-		return f.server.gate.accounts["client/bad"] == nil
+		f.server.gate.guests.mu.Lock()
+		defer f.server.gate.guests.mu.Unlock()
+		return f.server.gate.guests.accounts["client/bad"] == nil
 	}, 30*time.Second, time.Millisecond, "all is given back")
 }
 

@@ -52,8 +52,8 @@ func defaultLimits() limits {
 // little, and cannot exclude others: when there are too many, the oldest one is closed.
 type gate struct {
 	listener net.Listener
-	tls      *tls.Config // nil: peers are unknown
-	revoked  func(*x509.Certificate) error
+	tls      *tls.Config                   // nil: peers are unknown
+	revoked  func(*x509.Certificate) error // the reason why a certificate is not valid any more, or nil
 	limits   limits
 	log      *slog.Logger
 	refusals rate.Sometimes // of log lines that any stranger can cause
@@ -69,16 +69,15 @@ type gate struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup // the loops and the handshakes
 
-	mu       sync.Mutex
-	pending  []net.Conn          // in their handshake, the oldest first
-	guests   int                 // connections of clients
-	accounts map[string]*account // of clients with connections now or recently
-	open     map[*guest]struct{} // connections with certificates that went through a door
+	mu      sync.Mutex
+	pending []net.Conn // GUARDED_BY mu; connections in their handshake, the oldest first
+
+	guests guests
 }
 
 func newGate(listener net.Listener, cfg *Config) *gate {
 	g := &gate{
-		listener: listener, limits: cfg.limits, log: cfg.Logger, accounts: map[string]*account{}, open: map[*guest]struct{}{}, revoked: func(*x509.Certificate) error { return nil },
+		listener: listener, limits: cfg.limits, log: cfg.Logger, revoked: func(*x509.Certificate) error { return nil },
 		servers: newDoor(listener.Addr()), clients: newDoor(listener.Addr()),
 		refusals:  rate.Sometimes{First: 10, Interval: time.Second},
 		protocols: cfg.protocols,
@@ -88,6 +87,7 @@ func newGate(listener net.Listener, cfg *Config) *gate {
 	}
 	g.openShared(cfg)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.guests = guests{limits: &g.limits, ended: g.ctx, accounts: map[string]*account{}, certified: map[*guest]struct{}{}}
 	return g
 }
 
@@ -113,7 +113,7 @@ func (g *gate) run(listener net.Listener, identify func(net.Conn) (*guest, error
 			g.log.Error("connections cannot be accepted", "address", listener.Addr().String(), "error", err)
 			_ = pause.For(g.ctx, maxPause) // the loop checks the context
 		default:
-			g.await(conn)
+			g.begin(conn)
 			g.running.Go(func() { g.admit(conn, identify) })
 		}
 	}
@@ -129,9 +129,8 @@ func (g *gate) close() {
 	g.running.Wait()
 }
 
-// await counts a connection whose peer is unknown, and closes the oldest such connection if there are too
-// many.
-func (g *gate) await(conn net.Conn) {
+// begin counts a connection in its handshake, and closes the oldest such connection if there are too many.
+func (g *gate) begin(conn net.Conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pending = append(g.pending, conn)
@@ -141,41 +140,56 @@ func (g *gate) await(conn net.Conn) {
 	}
 }
 
-// admit lets a connection in, or closes it.
+// end ends the count of a connection in its handshake.
+func (g *gate) end(conn net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pending = slices.DeleteFunc(g.pending, func(p net.Conn) bool { return p == conn })
+}
+
+// admit identifies the peer of a connection, and lets the connection in or closes it.
 func (g *gate) admit(raw net.Conn, identify func(net.Conn) (*guest, error)) {
 	c, err := identify(raw)
-	g.mu.Lock()
-	g.pending = slices.DeleteFunc(g.pending, func(p net.Conn) bool { return p == raw })
+	g.end(raw)
 	if err == nil {
-		err = g.enter(c)
+		err = g.guests.enter(c)
 	}
-	if err == nil && c.leaf != nil {
-		g.keep(c)
+	if err != nil {
+		g.refuse(raw, c, err)
+		return
 	}
-	g.mu.Unlock()
-	if err == nil && c.leaf != nil && g.revoked(c.leaf) != nil {
+	if c.leaf != nil && g.revoked(c.leaf) != nil {
 		g.recheck() // it was revoked after the handshake
 	}
 	switch {
-	case err == nil && c.socket != nil:
+	case c.socket != nil:
 		g.sockets(c)
-	case err == nil && c.framed:
+	case c.framed:
 		g.framed(c)
-	case err == nil && (c.info == nil || c.info.account == nil):
+	case c.account() == nil:
 		g.servers.give(c)
-	case err == nil:
-		g.clients.give(c)
 	default:
-		if c != nil && c.shared {
+		g.clients.give(c)
+	}
+}
+
+// refuse closes a connection, and logs the reason unless the peer has closed the connection itself. c is nil
+// if the peer was not identified.
+func (g *gate) refuse(raw net.Conn, c *guest, reason error) {
+	if c != nil {
+		c.stopExpiry()
+		if c.shared {
 			_ = c.cut()
 		}
-		_ = raw.Close()
-		if gone := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE); !gone && g.ctx.Err() == nil { // the peer did not go away itself
-			g.refusals.Do(func() {
-				g.log.Warn("connection refused", "address", g.listener.Addr().String(), "from", raw.RemoteAddr().String(), "error", err)
-			})
-		}
 	}
+	_ = raw.Close()
+	closed := errors.Is(reason, io.EOF) || errors.Is(reason, syscall.ECONNRESET) || errors.Is(reason, syscall.EPIPE)
+	if closed || g.ctx.Err() != nil {
+		return
+	}
+	g.refusals.Do(func() {
+		g.log.Warn("connection refused", "address", g.listener.Addr().String(), "from", raw.RemoteAddr().String(), "error", reason)
+	})
 }
 
 // identify makes the handshake.
@@ -199,7 +213,7 @@ func (g *gate) identify(raw net.Conn) (*guest, error) {
 		return nil, err
 	}
 	c.Conn, c.meter, c.framed = conn, m, spoken == framedProtocol
-	c.expire(raw.Close)
+	c.expireBy(raw.Close)
 	return c, nil
 }
 
@@ -210,16 +224,9 @@ func guestOf(conn *tls.Conn) (*guest, error) {
 	return &guest{leaf: leaf, info: &peerInfo{identity: id}}, err
 }
 
-// expire schedules the end of a connection at the expiry of the peer's certificate. cut ends the connection
-// at once, without a wait for the peer.
-func (c *guest) expire(cut func() error) {
-	end := time.AfterFunc(time.Until(c.leaf.NotAfter), func() { _ = cut() })
-	c.cut, c.leave = cut, func() { end.Stop() }
-}
-
 // greet detects the protocol of a connection without TLS.
 func (g *gate) greet(m *meter) (c *guest, err error) {
-	c = &guest{Conn: m, meter: m, leave: func() {}}
+	c = &guest{Conn: m, meter: m}
 	if slices.Contains(g.protocols, framedProtocol) {
 		c.framed, c.Conn, err = greeted(m, g.limits.handshake)
 	}
@@ -235,154 +242,10 @@ func handshakeError(err error) error {
 	return err
 }
 
-// keep remembers a connection until it ends. g.mu is held.
-func (g *gate) keep(c *guest) {
-	g.open[c] = struct{}{}
-	before := c.leave
-	c.leave = func() {
-		before()
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		delete(g.open, c)
-	}
-}
-
 // recheck ends the connections of peers with revoked certificates.
 func (g *gate) recheck() {
-	g.mu.Lock()
-	var gone []*guest
-	for c := range g.open {
-		if g.revoked(c.leaf) != nil {
-			gone = append(gone, c)
-		}
-	}
-	g.mu.Unlock()
-	for _, c := range gone {
+	for _, c := range g.guests.matching(func(leaf *x509.Certificate) bool { return g.revoked(leaf) != nil }) {
 		g.log.Warn("connection closed: the certificate of the peer was revoked", "address", g.listener.Addr().String(), "peer", c.info.identity.String())
 		_ = c.cut() // its reader gets an error and closes the rest
 	}
 }
-
-// enter counts a connection of a client. g.mu is held.
-func (g *gate) enter(c *guest) error {
-	if c.info != nil && c.info.identity.Role == identity.Server {
-		return nil
-	}
-	if g.guests >= g.limits.connections {
-		c.leave()
-		return fmt.Errorf("there are %d connections of clients: no more are accepted", g.guests)
-	}
-	name := ""
-	if c.info != nil {
-		name = string(c.info.identity.Role) + "/" + c.info.identity.Name
-		a := g.accounts[name]
-		if a == nil {
-			a = newAccount(c.info.identity.Role, g.limits)
-			g.accounts[name] = a
-		}
-		if a.conns >= g.limits.perClient {
-			c.leave()
-			return fmt.Errorf("%s has %d connections: no more are accepted", name, a.conns)
-		}
-		a.conns++
-		c.info.account = a
-	}
-	g.guests++
-	c.leave = g.leaver(name, c.leave)
-	return nil
-}
-
-// leaver returns the function that a client's connection calls when it ends.
-func (g *gate) leaver(name string, before func()) func() {
-	return func() {
-		before()
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.guests--
-		if a := g.accounts[name]; a != nil {
-			a.conns--
-			g.release(name, a)
-		}
-	}
-}
-
-// accountCheck is the time between two checks of an account without connections.
-const accountCheck = time.Second
-
-// release deletes an account without connections if it equals a new one; otherwise it schedules another
-// check. g.mu is held.
-func (g *gate) release(name string, a *account) {
-	switch {
-	case a.conns > 0 || a.leaving || g.ctx.Err() != nil:
-	case a.isUnused():
-		delete(g.accounts, name)
-	default:
-		a.leaving = true
-		time.AfterFunc(accountCheck, func() {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			a.leaving = false
-			g.release(name, a)
-		})
-	}
-}
-
-// guest is a connection whose peer the gate has identified.
-type guest struct {
-	net.Conn
-	meter  *meter      // under Conn
-	framed bool        // speaks the framed protocol
-	shared bool        // through shared memory
-	socket *socketEnds // it is a socket between two processes; nil: it is not
-	info   *peerInfo   // nil without certificates
-	leaf   *x509.Certificate
-	cut    func() error // ends the connection under TLS, without waiting for the peer
-	once   sync.Once
-	leave  func()
-}
-
-// Close ends the connection; it may be called several times.
-func (c *guest) Close() error {
-	c.once.Do(c.leave)
-	return c.Conn.Close()
-}
-
-// door is the listener of one gRPC server: it accepts the connections that the gate hands over.
-type door struct {
-	address net.Addr
-	through chan net.Conn
-	once    sync.Once
-	closed  chan struct{}
-}
-
-func newDoor(address net.Addr) *door {
-	return &door{address: address, through: make(chan net.Conn), closed: make(chan struct{})}
-}
-
-// give hands a connection over, or closes it if the door is closed.
-func (d *door) give(c net.Conn) {
-	select {
-	case d.through <- c:
-	case <-d.closed:
-		_ = c.Close()
-	}
-}
-
-// Accept implements net.Listener.
-func (d *door) Accept() (net.Conn, error) {
-	select {
-	case c := <-d.through:
-		return c, nil
-	case <-d.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (d *door) Close() error {
-	d.once.Do(func() { close(d.closed) })
-	return nil
-}
-
-// Addr implements net.Listener.
-func (d *door) Addr() net.Addr { return d.address }

@@ -67,6 +67,6 @@ func (g *gate) identifyShared(raw net.Conn) (*guest, error) {
 	}
 	c.meter = newMeter(memory)
 	c.Conn, c.framed, c.shared = c.meter, true, true
-	c.expire(memory.Close)
+	c.expireBy(memory.Close)
 	return c, nil
 }

@@ -136,7 +136,7 @@ func (c *guest) identifySocket(raw net.Conn, conn *tls.Conn) error {
 	}
 	c.socket = &socketEnds{multicast.ProcessID(binary.LittleEndian.Uint32(b[1:])), multicast.ProcessID(binary.LittleEndian.Uint32(b[5:]))}
 	c.Conn, c.shared = raw, true
-	c.expire(raw.Close)
+	c.expireBy(raw.Close)
 	return raw.SetDeadline(time.Time{})
 }
 

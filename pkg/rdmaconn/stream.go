@@ -75,7 +75,7 @@ func (s *stream) write(p []byte) int {
 	return n
 }
 
-// end ends the stream to the peer.
+// end tells the peer that the stream has no further bytes.
 func (s *stream) end() {
 	if !s.ended {
 		s.ended = true

@@ -106,7 +106,7 @@ func (b *batch) planPut(u *update) error {
 	return nil
 }
 
-// append plans a record.
+// append plans a record, for the data of a put or for a moved block.
 func (b *batch) append(u *update, s *slot, r *pending) {
 	b.records = append(b.records, r)
 	b.sharing = append(b.sharing, share{update: u, record: r})

@@ -17,8 +17,8 @@ import (
 // slots is the maximum number of caches of one directory. Each process that is mounting takes one.
 const slots = 4
 
-// A cache of OpenSlot takes at most one part in freeShare of the space that is free without it, and there
-// must be room for leastSlot bytes.
+// A cache of OpenSlot takes at most a tenth (1/freeShare) of the space that would be free without it. If that
+// is less than leastSlot bytes, there is no cache.
 const (
 	freeShare = 10
 	leastSlot = 256 << 20

@@ -90,7 +90,7 @@ func hedged[C, T any](ctx context.Context, h *hedging, candidates []C,
 	began := time.Now()
 	racing, end := context.WithCancel(ctx)
 	defer end()
-	r := race[C, T]{try: try, final: final, end: end, left: candidates}
+	r := race[C, T]{try: try, final: final, end: end, untried: candidates}
 	var second sync.WaitGroup
 	second.Add(1)
 	timer := time.AfterFunc(h.delay(), func() {
@@ -119,11 +119,11 @@ type race[C, T any] struct {
 	final func(error) bool
 	end   context.CancelFunc // ends the requests that still run when there is an answer
 
-	mu    sync.Mutex
-	left  []C   // GUARDED_BY mu; not asked yet
-	over  bool  // GUARDED_BY mu; value and err are the answer
-	value T     // GUARDED_BY mu
-	err   error // GUARDED_BY mu; until it is over, the error of the last failure
+	mu      sync.Mutex
+	untried []C   // GUARDED_BY mu; candidates without a request
+	over    bool  // GUARDED_BY mu; value and err are the answer
+	value   T     // GUARDED_BY mu
+	err     error // GUARDED_BY mu; until it is over, the error of the last failure
 }
 
 // run asks one candidate after the other until the race is over or none is left.
@@ -140,10 +140,10 @@ func (r *race[C, T]) run(ctx context.Context) {
 func (r *race[C, T]) next(ctx context.Context) (c C, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.over || len(r.left) == 0 || ctx.Err() != nil {
+	if r.over || len(r.untried) == 0 || ctx.Err() != nil {
 		return c, false
 	}
-	c, r.left = r.left[0], r.left[1:]
+	c, r.untried = r.untried[0], r.untried[1:]
 	return c, true
 }
 
@@ -164,5 +164,5 @@ func (r *race[C, T]) note(value T, err error) {
 func (r *race[C, T]) running() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.over && len(r.left) > 0
+	return !r.over && len(r.untried) > 0
 }

@@ -117,16 +117,16 @@ func (f *Files) evict(file *openFile) {
 	f.drop(file)
 }
 
-// drop ends one use of file. The caller holds mu. An error of closing a file that was
-// only read says nothing about its data.
+// drop ends one use of file. The caller holds mu. It ignores the error of Close: the file was only read, so
+// the error says nothing about its data.
 func (f *Files) drop(file *openFile) {
 	if file.users--; file.users == 0 {
 		_ = file.Close()
 	}
 }
 
-// Close closes the segments that are not being read. The readers close the others, and the ones that a Read
-// that overlaps with Close opens.
+// Close closes the segments that are not being read. Each other segment is closed at the end of its last
+// read, also a segment that a concurrent Read opens only now.
 func (f *Files) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

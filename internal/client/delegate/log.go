@@ -94,7 +94,7 @@ func (l *Log) AddNumbers(first posix.Ino) {
 	l.table.Save()
 }
 
-// NeedsNumbers reports whether the client should request more numbers.
+// NeedsNumbers reports whether the client should request more numbers for new inodes.
 func (l *Log) NeedsNumbers() bool {
 	return l.table.Len() > 0 && l.table.Spare(l.cfg.Session) < lowNumbers
 }

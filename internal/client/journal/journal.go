@@ -31,7 +31,7 @@ type kept struct {
 	number   uint64 // number of the operation; 0: the record begins the log
 }
 
-// log is the state of a log.
+// log is a log of held directories (package delegate), as far as the journal knows it.
 type log struct {
 	id    ID
 	acked uint64 // all operations up to this number are ordered
@@ -47,7 +47,7 @@ type Answer struct {
 	Operation
 }
 
-// Log is a log of an earlier process.
+// Log is the content of a log of held directories (package delegate) that an earlier process has not ended.
 type Log struct {
 	ID
 	First uint64 // number of the first of Ops; without Ops the number of the next operation

@@ -113,7 +113,7 @@ func TestOwnUpdatesOfAttributes(t *testing.T) {
 
 	learnAttr(c, attrOf(6, 1), 13)
 	learnAttr(c, attrOf(8, 1), 13)
-	rename := meta.Command{Op: meta.OpRename, Ino: dir, Name: "a", NewParent: 20, NewName: "b", Flags: meta.TellDir}
+	rename := meta.Command{Op: meta.OpRename, Ino: dir, Name: "a", NewParent: 20, NewName: "b", Flags: meta.ReturnDir}
 	replaced := attrOf(8, 1)
 	replaced.Nlink = 0
 	Apply(c, 0, at(14), &rename, &meta.Result{Attr: attrOf(6, 3), Dir: attrOf(dir, 4), Others: []posix.Attr{attrOf(20, 5), replaced}})

@@ -157,8 +157,8 @@ func (f *Files) Unreported(each func(ino posix.Ino, handle uint64, err error)) {
 	}
 }
 
-// TellLosses reports whether content was lost since its last call without a report to any program.
-func (f *Files) TellLosses() bool {
+// TakeUnreportedLosses reports whether content was lost without a report to any program, since its last call.
+func (f *Files) TakeUnreportedLosses() bool {
 	f.unreportedLosses.Lock()
 	defer f.unreportedLosses.Unlock()
 	some := len(f.unreportedLosses.inos) > 0
@@ -166,8 +166,8 @@ func (f *Files) TellLosses() bool {
 	return some
 }
 
-// unreportedLosses has the inodes with losses for TellLosses. Above maxSettled inodes, further ones are
-// counted together.
+// unreportedLosses has the inodes with losses of content that no program has learnt. Above maxSettled inodes,
+// it drops further ones, since TakeUnreportedLosses reports only whether there are any.
 type unreportedLosses struct {
 	sync.Mutex
 	inos map[posix.Ino]struct{} // GUARDED_BY Mutex

@@ -439,8 +439,8 @@ func TestOneTimeoutForAll(t *testing.T) {
 	at.mu.Unlock()
 	require.NoError(t, f.Flush(t.Context(), 1))
 	require.EqualValues(t, 1, s.asked.Load())
-	require.True(t, f.TellLosses())
-	require.False(t, f.TellLosses())
+	require.True(t, f.TakeUnreportedLosses())
+	require.False(t, f.TakeUnreportedLosses())
 
 	s.asked.Store(0)
 	for i := range uint64(32) { // blocks that are stored at once
@@ -449,7 +449,7 @@ func TestOneTimeoutForAll(t *testing.T) {
 	}
 	require.ErrorIs(t, f.FlushHandle(t.Context(), 2, 2), posix.ETIMEDOUT)
 	require.LessOrEqual(t, s.asked.Load(), int32(maxStaging))
-	require.False(t, f.TellLosses(), "the program has the error")
+	require.False(t, f.TakeUnreportedLosses(), "the program has the error")
 }
 
 // Programs may write while the mount ends.

@@ -78,7 +78,7 @@ func (m *Mount) part(ctx context.Context) (*Handed, error) {
 }
 
 func (m *Mount) pack() (*Handed, error) {
-	packed, err := m.state(m.fs.Suspend, m.server.left)
+	packed, err := m.state(m.fs.Suspend, m.server.postponed)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +86,12 @@ func (m *Mount) pack() (*Handed, error) {
 	return &Handed{File: file, State: packed}, err
 }
 
-// serveOn undoes the suspension, except that of the client. It begins the requests that were left again.
+// serveOn continues to serve after a suspension, and begins the postponed requests again. The caller resumes
+// the client.
 func (m *Mount) serveOn() error {
 	m.fs.Continue()
 	err := m.server.conn.resume()
-	m.serve(m.server.goOn())
+	m.serve(m.server.endSuspension())
 	return err
 }
 
@@ -103,7 +104,7 @@ func (m *Mount) TakeBack(begun bool) error {
 	var err error
 	if begun {
 		if err = m.server.resend(); err == nil {
-			m.server.dropLeft() // the kernel also repeats these requests
+			m.server.dropPostponed() // the kernel also repeats these requests
 		}
 	}
 	if err = errors.Join(err, m.serveOn()); err != nil {
@@ -156,8 +157,8 @@ func inherit(cfg *Config, before *Terms, file *os.File) (*Mount, error) {
 		return nil, err
 	}
 	m := newMount(cfg, conn)
-	m.server.terms, err = m.server.agree(before.Asked)
-	if err == nil && !bytes.Equal(m.server.terms.Answered, before.Answered) {
+	m.server.terms, err = m.server.agree(before.Request)
+	if err == nil && !bytes.Equal(m.server.terms.Reply, before.Reply) {
 		err = errors.New("this version wants other terms of the kernel than the one that mounted: unmount, and mount with this version")
 	}
 	if err != nil {
@@ -168,16 +169,16 @@ func inherit(cfg *Config, before *Terms, file *os.File) (*Mount, error) {
 
 // begin serves a mount that the predecessor has released.
 func (m *Mount) begin(s *State, handed *Handed) error {
-	var left []*request
+	var postponed []*request
 	for _, raw := range s.Requests {
-		left = append(left, &request{raw: raw})
+		postponed = append(postponed, &request{raw: raw})
 	}
 	m.fs.Continue()
 	err := m.server.conn.resume()
 	if s.Running {
 		err = errors.Join(err, m.server.resend())
 	}
-	m.serve(left)
+	m.serve(postponed)
 	if handed.link != nil {
 		err = errors.Join(err, handed.link.confirm())
 	}

@@ -9,11 +9,11 @@ import (
 
 // Keeper sends the state of a mount to its Holder, for the next daemon.
 type Keeper struct {
-	link   *link
-	mount  *Mount
-	log    *Log // nil: there is none
-	before logBefore
-	dirty  atomic.Bool // the state has changed since it was sent
+	link      *link
+	mount     *Mount
+	log       *Log // nil: there is none
+	inherited inheritedLog
+	dirty     atomic.Bool // the state has changed since it was sent
 
 	mu     sync.Mutex // held while sending
 	failed bool       // GUARDED_BY mu; the holder does not receive messages any more

@@ -240,23 +240,23 @@ func (l *Log) Close() (kept bool, err error) {
 // Log returns the log of the previous daemon, or starts a new one. It is called once, before Keep. The holder
 // keeps the access to the log for the next daemon.
 func (k *Keeper) Log(cfg LogConfig) (*Log, error) {
-	if k.before.link == nil {
+	if k.inherited.link == nil {
 		l, err := startLog(cfg, k)
 		k.log = l
 		return l, err
 	}
-	memory, err := ring.Open(k.before.memory, cfg.Size)
+	memory, err := ring.Open(k.inherited.memory, cfg.Size)
 	if err != nil {
 		return nil, fmt.Errorf("log of the process before: %w: unmount, and mount with this version", err)
 	}
-	k.log = newLog(cfg, k, memory, k.before.memory)
-	k.log.link, k.before = k.before.link, logBefore{}
+	k.log = newLog(cfg, k, memory, k.inherited.memory)
+	k.log.link, k.inherited = k.inherited.link, inheritedLog{}
 	k.log.running.Go(k.log.watch)
 	return k.log, nil
 }
 
-// logBefore is the log of the previous daemon.
-type logBefore struct {
+// inheritedLog is the log of the previous daemon, until this daemon opens it.
+type inheritedLog struct {
 	memory *os.File
 	link   *link // nil: there is no log
 }
@@ -286,8 +286,8 @@ func (k *Keeper) takeLog() error {
 	if err != nil || word != wordMemory || len(fds) != 2 {
 		return err
 	}
-	k.before.memory = os.NewFile(uintptr(fds[0]), "log")
-	k.before.link, err = linkOf(os.NewFile(uintptr(fds[1]), "log holder"))
+	k.inherited.memory = os.NewFile(uintptr(fds[0]), "log")
+	k.inherited.link, err = linkOf(os.NewFile(uintptr(fds[1]), "log holder"))
 	return err
 }
 

@@ -26,18 +26,18 @@ type shift struct {
 	idle   atomic.Int32 // loops that wait for a request, or are about to
 }
 
-// shift begins a shift, and first handles the requests that were left.
-func (s *server) shift(left []*request) *shift {
+// shift begins a shift, and first handles the postponed requests.
+func (s *server) shift(postponed []*request) *shift {
 	t := &shift{server: s, pauses: s.conn.pauses.Load(), why: make(chan error, 1)}
 	t.idle.Store(1)
 	t.loops.Go(t.loop)
-	for _, r := range left {
+	for _, r := range postponed {
 		t.loops.Go(func() { t.serve(r) })
 	}
 	return t
 }
 
-// wait returns when all requests that were read are answered or left, and reading has ended. If the
+// wait returns when all requests that were read are answered or postponed, and reading has ended. If the
 // connection has ended, wait calls ended before: there are no programs that wait for answers then.
 func (t *shift) wait(ended func()) error {
 	err := <-t.why

@@ -39,7 +39,7 @@ type Mount struct {
 	gone       atomic.Bool // a successor serves the mount
 
 	mu      sync.Mutex
-	stopped chan struct{} // GUARDED_BY mu; closed when all requests read before the last pause are answered or left
+	stopped chan struct{} // GUARDED_BY mu; closed when all requests read before the last pause are answered or postponed
 }
 
 // New serves a new mount through fd, its /dev/fuse, which it takes over. It answers the kernel's INIT.
@@ -66,13 +66,13 @@ func newMount(cfg *Config, conn *connection) *Mount {
 	return m
 }
 
-// serve begins to serve, and first handles the requests that were left.
-func (m *Mount) serve(left []*request) {
+// serve begins to serve, and first handles the postponed requests.
+func (m *Mount) serve(postponed []*request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before, stopped := m.stopped, make(chan struct{})
 	m.stopped = stopped
-	shift := m.server.shift(left)
+	shift := m.server.shift(postponed)
 	go func() {
 		err := shift.wait(m.fs.Abandon)
 		if errors.Is(err, errPaused) {

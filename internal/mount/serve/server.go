@@ -32,8 +32,8 @@ type server struct {
 
 	mu         sync.Mutex
 	pending    map[uint64]*request // GUARDED_BY mu; by unique
-	suspending bool                // GUARDED_BY mu; interrupted requests are left to a successor
-	left       []*request          // GUARDED_BY mu; the interrupted requests
+	suspending bool                // GUARDED_BY mu; interrupted requests are postponed
+	postponed  []*request          // GUARDED_BY mu; interrupted requests for the next process that serves
 }
 
 func newServer(cfg *Config, conn *connection) *server {
@@ -50,7 +50,7 @@ func (s *server) serve(r *request) {
 		return
 	}
 	r.show(s.root)
-	if !r.holds { // otherwise the request was left, and begins again
+	if !r.holds { // otherwise the request was postponed, and begins again
 		r.holds = true
 		s.locked.begin(r.nodesLocked()...)
 	}
@@ -78,7 +78,7 @@ const interruptPause = time.Millisecond
 // smallAnswer is the size in bytes up to which each answer gets a new buffer.
 const smallAnswer = 8 << 10
 
-// answer reports whether the request was answered or left. Otherwise the request must begin again.
+// answer reports whether the request was answered or postponed. Otherwise the request must begin again.
 func (s *server) answer(r *request) bool {
 	room := r.room()
 	var out []byte
@@ -94,7 +94,7 @@ func (s *server) answer(r *request) bool {
 	case begunAnew:
 		s.locked.end(r.takeDescribed()...)
 		return false
-	case isLeft:
+	case isPostponed:
 		s.locked.end(r.takeDescribed()...)
 		return true
 	}
@@ -139,13 +139,13 @@ func (s *server) write(r *request, answer []byte) {
 type verdict int
 
 const (
-	isAnswered verdict = iota
-	isLeft             // to the next process that serves
+	isAnswered  verdict = iota
+	isPostponed         // to the next process that serves
 	begunAnew
 )
 
-// finish removes a request from the list. A request that failed only because the server was suspended is left
-// to the next process that serves the mount: a successor or, if there is none, this process.
+// finish removes a request from the list. A request that failed only because the server was suspended is
+// postponed for the next process that serves the mount: a successor or, if there is none, this process.
 func (s *server) finish(r *request, answer []byte) verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,8 +155,8 @@ func (s *server) finish(r *request, answer []byte) verdict {
 		return isAnswered
 	case s.suspending:
 		delete(s.pending, r.unique())
-		s.left = append(s.left, r)
-		return isLeft
+		s.postponed = append(s.postponed, r)
+		return isPostponed
 	}
 	r.suspended = false
 	return begunAnew
@@ -172,23 +172,23 @@ func (s *server) suspend() {
 	}
 }
 
-// goOn undoes suspend, and returns the requests that were left.
-func (s *server) goOn() (left []*request) {
+// endSuspension undoes suspend, and returns the postponed requests.
+func (s *server) endSuspension() (postponed []*request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.suspending = false
-	left, s.left = s.left, nil
-	return left
+	postponed, s.postponed = s.postponed, nil
+	return postponed
 }
 
-// dropLeft forgets the requests that were left.
-func (s *server) dropLeft() {
+// dropPostponed forgets the postponed requests.
+func (s *server) dropPostponed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, r := range s.left {
+	for _, r := range s.postponed {
 		s.locked.forget(r.nodesLocked()...)
 	}
-	s.left = nil
+	s.postponed = nil
 }
 
 // attach sets the content behind the header of the answer to a read. It reports whether there is such a

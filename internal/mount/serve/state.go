@@ -23,15 +23,15 @@ type State struct {
 	Refused  []uint32        `json:"refused,omitempty"`  // threads whose last open was answered with ESTALE
 	Holders  []LockOwner     `json:"holders,omitempty"`  // owners that may have locks
 	Lost     []Lost          `json:"lost,omitempty"`     // losses of content that open files must still report
-	Told     []Told          `json:"told,omitempty"`     // losses of changes that were reported to programs
+	Reported []Reported      `json:"told,omitempty"`     // losses of changes that were reported to programs; the JSON name is older
 	Requests [][]byte        `json:"requests,omitempty"` // requests that were read and not answered
 	Client   json.RawMessage `json:"client"`
 }
 
 // Terms are the protocol between the kernel and the process that mounted, byte by byte.
 type Terms struct {
-	Asked    []byte `json:"asked"`    // the kernel's INIT
-	Answered []byte `json:"answered"` // the answer, with its header
+	Request []byte `json:"asked"`    // the kernel's INIT
+	Reply   []byte `json:"answered"` // the answer, with its header
 }
 
 // LockOwner is an owner of file locks on an inode.
@@ -51,9 +51,9 @@ type Lost struct {
 	Code posix.Code `json:"code"`
 }
 
-// Told is the number of losses that were reported to an open file or directory; with File 0 to the mount
+// Reported is the number of losses that were reported to an open file or directory; with File 0 to the mount
 // itself.
-type Told struct {
+type Reported struct {
 	File      uint64 `json:"file"`
 	Directory bool   `json:"directory,omitempty"`
 	Losses    uint64 `json:"losses"`
@@ -87,7 +87,7 @@ func DecodeState(b []byte) (*State, error) {
 	switch {
 	case s.Files > maxHandle || s.Listings > maxHandle:
 		return nil, fmt.Errorf("mount state: file %d, directory %d", s.Files, s.Listings)
-	case len(s.Terms.Answered) < outHeaderSize:
+	case len(s.Terms.Reply) < outHeaderSize:
 		return nil, fmt.Errorf("mount state: no terms")
 	}
 	for i, raw := range s.Requests {
@@ -98,8 +98,9 @@ func DecodeState(b []byte) (*State, error) {
 	return &s, nil
 }
 
-// state encodes the mount's state. fill sets the file system's part; left are the requests without an answer.
-func (m *Mount) state(fill func(*State) error, left []*request) ([]byte, error) {
+// state encodes the mount's state. fill sets the file system's part; postponed are the requests without an
+// answer.
+func (m *Mount) state(fill func(*State) error, postponed []*request) ([]byte, error) {
 	s := State{Format: formatWhole, Dir: m.dir, Terms: m.server.terms}
 	if m.server.root != posix.Root {
 		s.Format, s.Root = formatSubdir, m.server.root
@@ -107,7 +108,7 @@ func (m *Mount) state(fill func(*State) error, left []*request) ([]byte, error) 
 	if err := fill(&s); err != nil {
 		return nil, err
 	}
-	for _, r := range left {
+	for _, r := range postponed {
 		s.Requests = append(s.Requests, r.raw)
 	}
 	return json.Marshal(&s)

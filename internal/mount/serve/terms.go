@@ -17,26 +17,26 @@ func (s *server) greet() error {
 	if s.terms, err = s.agree(buf[:n:n]); err != nil {
 		return err
 	}
-	return s.conn.write(s.terms.Answered)
+	return s.conn.write(s.terms.Reply)
 }
 
 // agree returns the terms for a kernel's INIT. From then on requests can be answered.
-func (s *server) agree(asked []byte) (Terms, error) {
-	if len(asked) < inHeaderSize || (&request{raw: asked}).op() != opInit {
+func (s *server) agree(hello []byte) (Terms, error) {
+	if len(hello) < inHeaderSize || (&request{raw: hello}).op() != opInit {
 		return Terms{}, errors.New("the kernel does not begin with INIT")
 	}
 	answer := make([]byte, maxFixed)
-	n, status := s.protocol.HandleRequest([][]byte{asked}, [][]byte{answer})
+	n, status := s.protocol.HandleRequest([][]byte{hello}, [][]byte{answer})
 	if n < outHeaderSize || !status.Ok() || statusOf(answer) != 0 {
 		return Terms{}, fmt.Errorf("the kernel's FUSE protocol is too old: INIT gives %v", status)
 	}
-	return Terms{asked, answer[:n]}, nil
+	return Terms{hello, answer[:n]}, nil
 }
 
 // resends reports whether the kernel can repeat the requests of a dead process.
 func (t *Terms) resends() bool {
-	flags2 := uint32At(t.Answered, outHeaderSize+32) // of struct fuse_init_out
-	return uint64(flags2)<<32&fuse.CAP_HAS_RESEND != 0 && uint64(uint32At(t.Asked, inHeaderSize+16))<<32&fuse.CAP_HAS_RESEND != 0
+	flags2 := uint32At(t.Reply, outHeaderSize+32) // of struct fuse_init_out
+	return uint64(flags2)<<32&fuse.CAP_HAS_RESEND != 0 && uint64(uint32At(t.Request, inHeaderSize+16))<<32&fuse.CAP_HAS_RESEND != 0
 }
 
 // statusOf returns the negative errno of an answer.

@@ -91,7 +91,9 @@ func (n *Network) count(kind fabric.Kind) {
 	}
 }
 
-// send sends an operation to the target, or loses it.
+// send sends an operation to the target, or loses it. The initiator sees a loss after Config.Timeout. A lost
+// operation may still arrive late, if it is the first one lost of its era: the target executes an operation
+// only after all earlier ones, so each later operation of the era is lost, too (gap).
 func (q *queue) send(p *pending) {
 	n := q.net()
 	q.lastSent = max(q.lastSent, n.now) + n.transmission(len(p.Data))

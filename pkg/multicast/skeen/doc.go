@@ -10,63 +10,34 @@
 // package multicast orders by ids. Collision-free latency is two communication steps, failure-free latency
 // four.
 //
-// Invariants:
+// # Invariants
 //
-//	I1  clock is at least every local timestamp given here and every final timestamp known here,
-//	    so that later messages are ordered behind both.
-//	I2  the local timestamp of a message that is not delivered is a lower bound of its final
-//	    timestamp: no other message is delivered that could be ordered behind it.
-//	I3  high[s] is the highest number of sender s that was given a local timestamp; senders number
-//	    their messages upwards and links are FIFO, so a message at or below it is not new.
-//	I4  with InOrder, when a process acknowledges m, its clock is past m, and each message that asks and
-//	    precedes m here has been acknowledged by all its destinations, or goes to all those of m.
+//	I1  clock is at least every local timestamp that this process gave, and every final timestamp that
+//	    it knows. So later messages are ordered behind both.
+//	I2  the local timestamp of an undelivered message is a lower bound of its final timestamp. So this
+//	    process delivers no other message that may be ordered behind it.
+//	I3  high[p] is the highest number of a message of sender p that got a local timestamp. Senders number
+//	    their messages upwards and links are FIFO, so a message with this number or a lower one is a
+//	    repetition.
+//	I4  with InOrder: when a process acknowledges m, its clock has reached the final timestamp of m. Each
+//	    message that precedes m here, and requests atomic global order, has been acknowledged by all its
+//	    destinations, or is addressed to all destinations of m.
 //
 // # Atomic global order
 //
-// The parts of Algorithm 4 in gray are for atomic global order: a message that asks for it and has
-// several destinations is delivered when all of them have acknowledged it. The thesis acknowledges
-// once the final timestamp is known (Decided, line 16), and that is not enough. It excludes cycles of two
-// messages, and its proof (T 5.3.2) speaks about these. Here is a cycle of three, with the clock of H at 8:
+// The parts of Algorithm 4 in gray are for atomic global order. A message that requests this order, and has
+// several destinations, is delivered only after all of them have acknowledged it. A message to one group
+// needs no acknowledgement.
 //
-//	c2 to H and K     gets 9 at H; START to K is slow
-//	c1 to G and H     gets 1 at G and 10 at H; both know that 10 is final and say so
-//	G delivers c1     H does not: c2 may be first
-//	c3 to K           is multicast after that, gets 1 and is delivered
-//	c2                now gets 2 at K; 9 is final, H delivers it, and then c1
+// In the thesis a process acknowledges a message as soon as it knows the final timestamp (Decided, line 16).
+// This is not enough: it excludes cycles of two messages, and permits cycles of three. TestDecidedIsNotEnough
+// plays such a cycle.
 //
-// So c1 < c3 in real time, c3 < c2 at K and c2 < c1 at H. A client sees it: let y to G
-// read the value that c1 wrote there, and finish before c3 starts. TestDecidedIsNotEnough plays it.
+// The remedy is a later acknowledgement: InOrder, which keeps I4. docs/papers/algorithm4.md has the cycle,
+// the proof that InOrder has no cycles and no deadlocks, and its latency. An alternative would acknowledge m
+// only after the delivery of all messages before m. Then only one message to the same destinations could be
+// delivered in each communication step.
 //
-// The remedy is to acknowledge later, as I4 says (InOrder). Here H says nothing about c1 before K, too, has
-// acknowledged c2. To wait until all before m is delivered would do as well, but messages to the
-// same destinations would then follow each other at the pace of one a step.
-//
-// Let m precede m' if both have a destination in common, where m has the lower position, and both ask or go
-// to one group. By I1 and I2 a process that delivers m, or has its clock past m, knows all that
-// precede m there. A message to one group needs no acknowledgement.
-//
-// Claim: when q delivers m, then m and all that precedes it, directly or over others, is acknowledged by all,
-// where it asks and goes to several groups. If not, take a shortest chain m = a0, a1, ... ak, where a(i+1)
-// precedes a(i) at r(i), and ak is not acknowledged by all. If r(0) is q, then q has delivered a1, and so
-// heard all acknowledgements of it and k > 1. No a(i) with 0 < i < k goes to one group, as the chain could
-// leave it out; so if r(0) is not q or k > 1, a(k-1) goes to several groups and is acknowledged by all,
-// r(k-1) included, the chain being a shortest one. By I4 ak then goes to all destinations of a(k-1). If k >
-// 1, one of these is r(k-2), where ak thus precedes a(k-2): the chain was not a shortest one. If k = 1, one
-// of these is q, which has delivered ak before m. Both cannot be.
-//
-// No cycle: let g(m) be the first time when m has arrived at a destination, and m and all that precedes it
-// directly or over others is acknowledged. Then g(m) <= g(m') if m precedes m', and g(m) is between the
-// multicast and the first delivery of m, by the claim. If m' is multicast after some delivery of m, then g(m)
-// < g(m'). In a cycle all g are thus the same, so that no relation is one of real time; and delivery alone is
-// acyclic, as positions grow. Each message to several groups that needs the promise must ask for it; messages
-// that do not ask may stand before, between and behind without harm.
-//
-// No deadlock: final timestamps are found without waiting for any delivery, and new messages come behind
-// clocks that only grow, so that those below a given position are finitely many. The lowest that is not
-// delivered has nothing before it anywhere: all acknowledge it, and it is delivered.
-//
-// Latency with acknowledgements: collision-free three steps, and failure-free four if all that ask have the
-// same destinations. If these overlap in part, an acknowledgement may wait for another one a step away, and
-// this for a third: there is no bound that does not depend on the load. Decided has the same three and,
-// mostly, four.
+// Messages that do not request atomic global order may be ordered between those that do. The promise then
+// holds for the messages that request it and for messages to one group.
 package skeen

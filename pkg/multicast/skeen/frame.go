@@ -19,20 +19,20 @@ const (
 	kindAck     = 3
 )
 
-func (s packet) append(b []byte) []byte {
+func (pkt packet) append(b []byte) []byte {
 	kind := byte(kindLocalTS)
-	if s.start != nil {
+	if pkt.start != nil {
 		kind = kindStart
-	} else if s.ack {
+	} else if pkt.ack {
 		kind = kindAck
 	}
-	b = varint.AppendUint(append(b, kind), s.id.Sender)
-	b = varint.AppendUint(b, s.id.Seq)
+	b = varint.AppendUint(append(b, kind), pkt.id.Sender)
+	b = varint.AppendUint(b, pkt.id.Seq)
 	switch kind {
 	case kindStart:
-		return appendStart(b, s.start)
+		return appendStart(b, pkt.start)
 	case kindLocalTS:
-		return varint.AppendUint(b, s.ts)
+		return varint.AppendUint(b, pkt.ts)
 	}
 	return b
 }
@@ -51,21 +51,21 @@ func decode(frame []byte, handle func(packet)) error {
 	r := varint.NewReader(frame)
 	for r.Len() > 0 {
 		kind := r.Uint8()
-		s := packet{id: multicast.MessageID{Sender: multicast.ProcessID(r.Uint32()), Seq: r.Uint64()}}
+		pkt := packet{id: multicast.MessageID{Sender: multicast.ProcessID(r.Uint32()), Seq: r.Uint64()}}
 		switch kind {
 		case kindStart:
-			s.start = readStart(s.id, r)
+			pkt.start = readStart(pkt.id, r)
 		case kindLocalTS:
-			s.ts = multicast.Timestamp(r.Uint64())
+			pkt.ts = multicast.Timestamp(r.Uint64())
 		case kindAck:
-			s.ack = true
+			pkt.ack = true
 		default:
 			r.Fail()
 		}
 		if r.Err() != nil {
 			return r.Err()
 		}
-		handle(s)
+		handle(pkt)
 	}
 	return r.Err()
 }
@@ -89,14 +89,14 @@ type outbox struct {
 	peers  []multicast.ProcessID // in the order of first use
 }
 
-func (o *outbox) add(to multicast.ProcessID, s packet) {
+func (o *outbox) add(to multicast.ProcessID, pkt packet) {
 	if o.frames == nil {
 		o.frames = map[multicast.ProcessID][]byte{}
 	}
 	if _, ok := o.frames[to]; !ok {
 		o.peers = append(o.peers, to)
 	}
-	o.frames[to] = s.append(o.frames[to])
+	o.frames[to] = pkt.append(o.frames[to])
 }
 
 // flush appends the frames to into and forgets them.

@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// G, H and K of the package's doc.
+// G, H and K of the example in docs/papers/algorithm4.md.
 const (
 	g = 1
 	h = 2
@@ -22,7 +22,7 @@ func (n *net) ask(p multicast.ProcessID, dest ...multicast.GroupID) {
 	}}})
 }
 
-// slowStart plays the example of the package's doc, until G has received all messages that H can send: c2 is
+// slowStart plays the example of docs/papers/algorithm4.md, until G has received all messages of H: c2 is
 // message 2.1 to H and K, and its START to K is slow; c1 is message 1.1 to G and H.
 func slowStart(t *testing.T, when Acknowledge) *net {
 	n := newNetWith(t, when)

@@ -112,7 +112,7 @@ func (c *Core) Pending() int { return len(c.pending) }
 // Step implements multicast.Core.
 func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	for _, f := range in.Frames {
-		if len(f.Data) > 0 && decode(f.Data, func(s packet) { c.handle(f.Peer, s) }) != nil {
+		if len(f.Data) > 0 && decode(f.Data, func(pkt packet) { c.handle(f.Peer, pkt) }) != nil {
 			c.stats.Malformed++
 		}
 	}
@@ -138,14 +138,14 @@ func (c *Core) exist(dest []multicast.GroupID) bool {
 
 func (c *Core) offers(o multicast.Order) bool { return o == multicast.Acyclic || c.when != Never }
 
-func (c *Core) handle(from multicast.ProcessID, s packet) {
+func (c *Core) handle(from multicast.ProcessID, pkt packet) {
 	switch {
-	case s.start != nil:
-		c.onStart(from, s.start)
-	case s.ack:
-		c.onAck(from, s.id)
+	case pkt.start != nil:
+		c.onStart(from, pkt.start)
+	case pkt.ack:
+		c.onAck(from, pkt.id)
 	default:
-		c.onLocalTS(from, s)
+		c.onLocalTS(from, pkt)
 	}
 }
 
@@ -171,13 +171,13 @@ func (c *Core) onStart(from multicast.ProcessID, m *multicast.Message) {
 // onLocalTS handles a LOCAL-TS (line 12), which can arrive before the START of its message. It cannot arrive
 // for the first time after the delivery of the message, because the delivery needs the LOCAL-TS of every
 // destination.
-func (c *Core) onLocalTS(from multicast.ProcessID, s packet) {
-	if c.pending[s.id] == nil && s.id.Seq <= c.high[s.id.Sender] {
+func (c *Core) onLocalTS(from multicast.ProcessID, pkt packet) {
+	if c.pending[pkt.id] == nil && pkt.id.Seq <= c.high[pkt.id.Sender] {
 		c.stats.Repeated++
 		return
 	}
-	p := c.known(s.id)
-	p.from[from] = s.ts
+	p := c.known(pkt.id)
+	p.from[from] = pkt.ts
 	c.decide(p)
 }
 
@@ -239,8 +239,8 @@ func (c *Core) safe() multicast.Timestamp {
 }
 
 // send adds a message to the frames to all processes of the groups in dest.
-func (c *Core) send(dest []multicast.GroupID, s packet) {
+func (c *Core) send(dest []multicast.GroupID, pkt packet) {
 	for _, g := range dest {
-		c.frames.add(c.process[g], s)
+		c.frames.add(c.process[g], pkt)
 	}
 }

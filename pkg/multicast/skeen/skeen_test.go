@@ -214,16 +214,16 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{kindStart, 2, 1, 200, 1})
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		var all []packet
-		if decode(frame, func(s packet) { all = append(all, s) }) != nil {
+		if decode(frame, func(pkt packet) { all = append(all, pkt) }) != nil {
 			return
 		}
 		var again []byte
-		for _, s := range all {
-			again = s.append(again)
+		for _, pkt := range all {
+			again = pkt.append(again)
 		}
 		i := 0
-		require.NoError(t, decode(again, func(s packet) {
-			require.Equal(t, all[i], s)
+		require.NoError(t, decode(again, func(pkt packet) {
+			require.Equal(t, all[i], pkt)
 			i++
 		}))
 		require.Len(t, all, i)

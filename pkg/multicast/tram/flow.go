@@ -46,15 +46,15 @@ func (r *copyOf) Failed(lane.Flight) { r.posted = r.done }
 // forget resets the copy, because the member has lost its memory.
 func (r *copyOf) forget() { r.posted, r.done = 0, 0 }
 
-// A process that restarts numbers the messages of its new life from firstOf on, in each input. Messages of
-// earlier lives that no group has ordered may still be in the inputs of some members; the index of an entry
-// contains the life.
+// Each start of a process is a new life (Config.Life). The index of a message in an input contains the life
+// of its sender in the upper bits. So a message of an earlier life, which may still be in the inputs of some
+// members, never has the index of a new message.
 const (
 	lifeShift = 40
 	maxLife   = 1<<22 - 1
 )
 
-// firstOf returns the index of the first message of a life.
+// firstOf returns the index of the first message that a process sends in a life.
 func firstOf(life uint32) uint64 { return uint64(life)<<lifeShift + 1 }
 
 func lifeOf(index uint64) uint32 { return uint32(min(index>>lifeShift, maxLife)) }

@@ -11,7 +11,7 @@ import (
 
 // A client that asks for the directory gets it with the answer to a change; the answer to another one, which
 // may not know of it, is as it was.
-func TestTellDir(t *testing.T) {
+func TestReturnDir(t *testing.T) {
 	f := newFS(t)
 	dir := func() posix.Attr { return f.do(meta.Command{Op: meta.OpGetAttr, Ino: posix.Root}).Attr }
 	for _, c := range []meta.Command{
@@ -20,7 +20,7 @@ func TestTellDir(t *testing.T) {
 		{Op: meta.OpUnlink, Ino: posix.Root, Name: "f"},
 		{Op: meta.OpRmdir, Ino: posix.Root, Name: "d"},
 	} {
-		c.Flags = meta.TellDir
+		c.Flags = meta.ReturnDir
 		r := f.do(c)
 		require.Equal(t, posix.OK, r.Code)
 		require.Equal(t, dir(), r.Dir)
@@ -34,5 +34,5 @@ func TestTellDir(t *testing.T) {
 	r.Dir = dir()
 	require.Equal(t, short, r.Append(nil)[:len(short)], "an optional tail")
 	require.Greater(t, len(r.Append(nil)), len(short))
-	f.fails(posix.ENOENT, meta.Command{Op: meta.OpUnlink, Ino: posix.Root, Name: "none", Flags: meta.TellDir})
+	f.fails(posix.ENOENT, meta.Command{Op: meta.OpUnlink, Ino: posix.Root, Name: "none", Flags: meta.ReturnDir})
 }
