@@ -52,8 +52,8 @@ type Config struct {
 	// changes in these directories before the servers have ordered them (package delegate). A linearizable
 	// client holds none.
 	Delegate bool
-	// Grants returns the grants that all replicas of a partition support, and that the client may request. nil:
-	// NumberedGrants in all partitions.
+	// Grants returns the grants that all replicas of a partition support, and that the client may request.
+	// nil: NumberedGrants in all partitions.
 	Grants func(partition uint16) Grants
 	// Journal records the changes that the client has answered and the servers have not ordered. If the
 	// process dies, the client that resumes this one sends them (package journal). The zero Journal records
