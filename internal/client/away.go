@@ -8,7 +8,7 @@ import (
 )
 
 // maxAway bounds the files that an away remembers.
-const maxAway = 1 << 12
+const maxAway = 1 << 16
 
 // away remembers the partitions, except their homes, in which this client has written files that were moved.
 // These partitions may have a part of the content. The zero value is empty. Its methods may be called

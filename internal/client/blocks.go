@@ -36,6 +36,7 @@ func (b *Blocks) grow(cluster *topology.Cluster) {
 		w := &written{Store: b.cfg.Blocks(uint16(i))}
 		if b.cfg.Resume != nil {
 			w.unsynced.Add(1) // the previous client may have stored blocks that are not synced
+			w.inherited.Store(true)
 		}
 		return w, nil
 	})

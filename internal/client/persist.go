@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,9 +21,9 @@ type Persister struct {
 }
 
 // Persist returns when all these updates survive a loss of power of all servers: those that this client has
-// written, in all partitions, and those that it has seen of the partition of an inode. EIO: Persist cannot
-// guarantee that, for example because all replicas of a partition have lost power before. With servers that
-// keep their logs in memory Persist does not wait.
+// written, in all partitions that answer, and those that it has seen of the partition of an inode. EIO:
+// Persist cannot guarantee that, for example because all replicas of a partition have lost power before. With
+// servers that keep their logs in memory Persist does not wait.
 //
 // Persist depends on the partitions that the inode is in, or in which this client has written it. If others
 // do not answer, it waits for them for 5 s, and later calls do not wait until they answer again
@@ -125,10 +127,17 @@ func (c *Persister) persist(ctx context.Context, seen map[uint16]ask.Seen, needs
 		}
 		switch {
 		case !s.unsynced.Any():
-		case needs(uint16(id)):
+		case needs(uint16(id)) || s.inherited.Load():
 			g.Go(func() error { return sync(waiting) })
 		default:
-			g.Go(func() error { _, err := s.beside.Do(waiting, c.router.Go, sync); return err })
+			g.Go(func() error {
+				waited, err := s.beside.Do(waiting, c.router.Go, sync)
+				if !waited {
+					c.notices.Rarely(fmt.Sprint("sync beside ", id), "storage servers of a partition do not answer: fsync of files in other partitions does not cover the content that this mount has stored there; check that they run and can be reached",
+						"partition", id)
+				}
+				return err
+			})
 		}
 	}
 	return c.outcome(g.Wait())
@@ -139,6 +148,8 @@ type written struct {
 	block.Store
 	unsynced block.Unsynced
 	beside   route.BestEffort // sync of an operation that does not depend on this store
+	// inherited means that the previous client may have stored blocks of any file that are not synced.
+	inherited atomic.Bool
 }
 
 // Put implements block.Store.
@@ -157,5 +168,9 @@ func (w *written) PutAll(ctx context.Context, blocks []block.Block) error {
 
 // sync returns when all blocks that were put survive a loss of power.
 func (w *written) sync(ctx context.Context) error {
-	return w.unsynced.Sync(func() error { return block.Sync(ctx, w.Store) })
+	err := w.unsynced.Sync(func() error { return block.Sync(ctx, w.Store) })
+	if err == nil {
+		w.inherited.Store(false)
+	}
+	return err
 }

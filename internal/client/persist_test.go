@@ -262,16 +262,70 @@ func TestPersistDependsOnTheStorageOfTheFile(t *testing.T) {
 	})
 }
 
-// unsyncedStore is a block store whose Sync does not answer.
+// After a resume the client does not know where the previous one has written a file: each fsync depends on
+// all storage servers until they have synced once.
+func TestPersistAfterResumeDependsOnAllStorage(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		cfg, far := n.Config(west), &unsyncedStore{Store: n.Blocks}
+		cfg.Blocks = func(partition uint16) block.Store {
+			if partition == 2 {
+				return far
+			}
+			return n.Blocks
+		}
+		old, err := client.New(cfg)
+		require.NoError(t, err)
+		f := create(t, old, local(n, 1), "f").Ino
+		cfg.Resume = through(t, old.Suspend())
+		require.NoError(t, old.Close())
+		c, err := client.New(cfg)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, c.Close()) }()
+		require.Equal(t, posix.ETIMEDOUT, c.Persist(t.Context(), f))
+		far.answers.Store(true)
+		require.NoError(t, c.Persist(t.Context(), f))
+		far.answers.Store(false)
+		write(t, c, create(t, c, local(n, 2), "g").Ino, 0, make([]byte, 10<<10))
+		require.NoError(t, c.Persist(t.Context(), f))
+	})
+}
+
+// Storage servers of another partition that answer with an error after a silence fail the next fsync, which
+// asks them.
+func TestPersistReportsErrorsOfOtherStorage(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		cfg, far := n.Config(west), &unsyncedStore{Store: n.Blocks}
+		cfg.Blocks = func(partition uint16) block.Store {
+			if partition == 2 {
+				return far
+			}
+			return n.Blocks
+		}
+		c, err := client.New(cfg)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, c.Close()) }()
+		f := create(t, c, local(n, 1), "f").Ino
+		write(t, c, create(t, c, local(n, 2), "g").Ino, 0, make([]byte, 10<<10))
+		require.NoError(t, c.Persist(t.Context(), f))
+		far.full.Store(true)
+		time.Sleep(time.Minute) // fake time: the work in the background is repeated
+		require.Equal(t, posix.ENOSPC, c.Persist(t.Context(), f))
+	})
+}
+
+// unsyncedStore is a block store whose Sync does not answer, or fails.
 type unsyncedStore struct {
 	block.Store
-	answers atomic.Bool
+	answers, full atomic.Bool
 }
 
 // Sync implements block.Syncer.
 func (s *unsyncedStore) Sync(ctx context.Context) error {
-	if s.answers.Load() {
+	switch {
+	case s.answers.Load():
 		return nil
+	case s.full.Load():
+		return block.ErrNoSpace
 	}
 	<-ctx.Done()
 	return ctx.Err()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,6 +40,8 @@ type Access struct {
 	region  topology.Region             // region of the server that answered first
 	memory  bool                        // the servers communicate in the memory of one process
 	taken   atomic.Pointer[Description] // with the newest known version
+	// revoking is held from the look at the newest known revocations until the credentials have them.
+	revoking sync.Mutex
 	// delegates has the partitions of which a client may hold directories, according to the last answer of a
 	// server.
 	delegates atomic.Pointer[granting]
@@ -126,14 +129,16 @@ func (a *Access) take(received *Description) error {
 		return fmt.Errorf("server %s: description of the cluster: %w", received.Server, err)
 	}
 	newer, err := a.known.offer(d)
-	if newer {
+	if err == nil && received.Version == a.Version() {
 		a.taken.Store(received)
 	}
 	if err == nil {
 		a.delegates.Store(&granting{all: received.Delegates, numbered: received.NumberedGrants})
 	}
 	if newer && a.network.Credentials != nil {
-		a.network.Credentials.SetRevoked(revocations(d))
+		a.revoking.Lock()
+		defer a.revoking.Unlock()
+		a.network.Credentials.SetRevoked(revocations(a.known.current.Load()))
 	}
 	return err
 }

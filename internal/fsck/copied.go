@@ -10,6 +10,9 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 )
 
+// pageBytes is the length at which a page ends. A search reads a page from its begin.
+const pageBytes = 16 << 10
+
 // copied is the metadata of a partition as a running cluster has sent it: keys with their values, in
 // order. It takes hardly more memory than these. A search reads a page, and the checks search little.
 type copied struct {
@@ -19,11 +22,7 @@ type copied struct {
 
 // add adds a page of pairs, which must follow those before.
 func (c *copied) add(pairs []meta.Pair) error {
-	size := 0
-	for _, p := range pairs {
-		size += 2*binary.MaxVarintLen32 + len(p.Key) + len(p.Value)
-	}
-	page := make([]byte, 0, size)
+	var page []byte
 	for _, p := range pairs {
 		if bytes.Compare(p.Key, c.last) <= 0 {
 			return fmt.Errorf("a server has sent key %x after key %x", p.Key, c.last)
@@ -31,9 +30,14 @@ func (c *copied) add(pairs []meta.Pair) error {
 		page = binary.AppendUvarint(binary.AppendUvarint(page, uint64(len(p.Key))), uint64(len(p.Value)))
 		page = append(append(page, p.Key...), p.Value...)
 		c.last = p.Key
+		if len(page) >= pageBytes {
+			c.pages, page = append(c.pages, bytes.Clone(page)), page[:0]
+		}
+	}
+	if len(page) > 0 {
+		c.pages = append(c.pages, bytes.Clone(page))
 	}
 	c.last = bytes.Clone(c.last)
-	c.pages = append(c.pages, slices.Clip(page))
 	return nil
 }
 

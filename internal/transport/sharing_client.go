@@ -51,8 +51,12 @@ func (p *framedProvider) mayShare(protocol, name string) bool {
 	return !failed
 }
 
-// cannotShare records a failed attempt to share memory with the server at the other end of c.
+// cannotShare records a failed attempt to share memory with the server at the other end of c. ctx is that of
+// the caller.
 func (p *framedProvider) cannotShare(ctx context.Context, c *caller, protocol string, err error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return // the caller has ended the attempt
+	}
 	p.mu.Lock()
 	p.unshared[protocol+c.shares] = time.Now().Add(shareRetry)
 	p.mu.Unlock()

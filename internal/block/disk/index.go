@@ -44,8 +44,8 @@ func (d *indexDown) Error() string { return "block index: " + d.cause.Error() }
 // Unwrap returns the cause.
 func (d *indexDown) Unwrap() error { return d.cause }
 
-// openIndex opens or makes the index in dir. It uses little memory: a process may have a dozen stores, and
-// the kernel caches the files anyway.
+// openIndex opens or makes the index in dir. It uses little memory, because a process may have a dozen stores
+// and the kernel caches the files anyway. With many blocks its cache grows (package kv).
 func openIndex(dir string) (*index, error) {
 	store, err := kv.OpenShared(dir, kv.Options{WriteBuffer: 2 << 20, BlockCache: 2 << 20})
 	if err != nil {

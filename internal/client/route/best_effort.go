@@ -11,16 +11,17 @@ import (
 // Times of BestEffort.
 const (
 	bestEffortTime    = 5 * time.Second  // how long an operation waits at most
+	bestEffortLeast   = time.Second      // how long it waits at least, unless it ends
 	bestEffortAttempt = 30 * time.Second // how long an attempt in the background takes at most
 	bestEffortAgain   = time.Second      // between two attempts
 )
 
 // BestEffort runs work that makes the result of an operation better, but on which the operation does not
-// depend, such as an fsync of the updates in another partition. An operation waits for the work. If the
-// work takes longer than bestEffortTime, or than half of the time of the operation, the operation
-// continues without it. From then on operations do not wait, and the work is repeated in the background.
-// When it has succeeded, operations wait for it again. The zero value is ready for use. Its methods may be
-// called concurrently.
+// depend, such as an fsync of the updates in another partition. An operation waits for the work. If the work
+// takes longer than bestEffortTime, or than half of the time of the operation, the operation continues
+// without it. From then on operations do not wait, and the work is repeated in the background. When it has
+// succeeded, or has failed for another reason than silence, operations wait for it again. The zero value is
+// ready for use. Its methods may be called concurrently.
 type BestEffort struct {
 	mu   sync.Mutex
 	late bool // GUARDED_BY mu; the work took too long, and is repeated in the background
@@ -34,7 +35,7 @@ func (b *BestEffort) Do(ctx context.Context, background func(func(life context.C
 	}
 	most := bestEffortTime
 	if end, bounded := ctx.Deadline(); bounded {
-		most = min(most, time.Until(end)/2)
+		most = min(most, max(time.Until(end)/2, bestEffortLeast))
 	}
 	bounded, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -62,13 +63,14 @@ func (b *BestEffort) becomesLate() bool {
 	return !before
 }
 
-// repeat runs work until it has succeeded, or life ends.
+// repeat runs work until it is answered, or life ends.
 func (b *BestEffort) repeat(life context.Context, work func(ctx context.Context) error) {
 	for {
 		attempt, cancel := context.WithTimeout(life, bestEffortAttempt)
 		err := work(attempt)
+		answered := err == nil || attempt.Err() == nil // an operation reports another error than silence
 		cancel()
-		if err == nil || pause.For(life, bestEffortAgain) != nil {
+		if answered || pause.For(life, bestEffortAgain) != nil {
 			break
 		}
 	}

@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -136,7 +137,7 @@ func PersistBeside(ctx context.Context, r *Router, partition uint16) error {
 	}
 	waited, err := p.beside.Do(ctx, r.Go, func(ctx context.Context) error { return p.persistAll(ctx, ask.Seen{}) })
 	if !waited {
-		p.net.notices.Rarely("persist beside", "a partition does not answer: fsync of files in other partitions does not cover the changes that this mount has made there; check that its servers run and can be reached",
+		p.net.notices.Rarely(fmt.Sprint("persist beside ", p.id), "a partition does not answer: fsync of files in other partitions does not cover the changes that this mount has made there; check that its servers run and can be reached",
 			"partition", p.id, "path", p.path)
 	}
 	return err

@@ -13,25 +13,34 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// hungFar is a Store in which operations on far files hang.
+// hungFar is a Store in which operations on far files hang until their timeout.
 type hungFar struct {
 	*cluster
+}
+
+const farTimeout = 30 * time.Second
+
+func hang(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(farTimeout):
+		return posix.ETIMEDOUT
+	}
 }
 
 func isFar(ino posix.Ino) bool { return ino >= 100 }
 
 func (h hungFar) Stage(ctx context.Context, ino posix.Ino, data *block.Draft) (Staged, error) {
 	if isFar(ino) {
-		<-ctx.Done()
-		return nil, ctx.Err()
+		return nil, hang(ctx)
 	}
 	return h.cluster.Stage(ctx, ino, data)
 }
 
 func (h hungFar) Write(ctx context.Context, b *Batch) error {
 	if isFar(b.Ino) {
-		<-ctx.Done()
-		return ctx.Err()
+		return hang(ctx)
 	}
 	return h.cluster.Write(ctx, b)
 }
@@ -42,7 +51,7 @@ func TestFarContentLeavesRoom(t *testing.T) {
 	c := &cluster{content: map[posix.Ino][]byte{}}
 	f := New(Config{Store: hungFar{c}, Delay: time.Hour, Memory: 64 << 20, IsFar: isFar, Logger: slog.New(slog.DiscardHandler), Abandon: context.Canceled})
 	far, giveUp := context.WithCancel(t.Context())
-	ended := make(chan error)
+	ended := make(chan error, 1)
 	go func() {
 		for i := uint64(0); ; i++ {
 			if _, err := f.Write(far, &Write{Ino: 100 + posix.Ino(i%2), Handle: 100, Offset: i / 2 << 20, Data: make([]byte, 1<<20)}); err != nil {
@@ -102,6 +111,10 @@ func TestFlushMovingLeavesStuckFilesOut(t *testing.T) {
 			require.Zero(t, flush())
 		}
 		require.Len(t, c.read(1), 6*len("near"))
+		require.NoError(t, f.FlushAll(t.Context()), "the far content is lost")
+		time.Sleep(patience) // fake time
+		write(t, f, Write{Ino: 200, Handle: 200, Append: true, Data: []byte("far")})
+		require.Zero(t, flush())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		f.Close(ctx)

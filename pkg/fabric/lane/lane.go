@@ -115,7 +115,7 @@ func (s *Set) New(peer fabric.NodeID, region fabric.RegionID, owner Owner) *Lane
 // Break treats the operations under way as failed, and has the lane reset before the next one. The peer has
 // restarted: all effects are gone with its memory.
 func (l *Lane) Break() {
-	l.broken = true
+	l.broken, l.failures = true, 0
 	for i := range l.flights {
 		l.flights[i].void = true
 	}

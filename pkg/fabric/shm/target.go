@@ -112,6 +112,9 @@ func (in *incoming) run() error {
 			return err
 		}
 		in.endpoint.tell()
+		if in.dead { // meanwhile
+			return in.failure
+		}
 		err := in.pause(&in.endpoint.mu, time.Time{})
 		if err != nil || in.dead {
 			return errors.Join(in.failure, err)

@@ -221,14 +221,14 @@ func (c *Core) watch() {
 		c.watchGrants()
 		return
 	}
+	c.oracle.reached(c.now, !c.gone(c.holder(c.promised)))
 	if !c.waits() {
 		c.oracle.rest()
 		return
 	}
 	n := len(c.members)
 	rank := (c.index - int(c.promised&0xff) + n - 1) % n
-	gone := c.gone(c.holder(c.promised))
-	if due := c.oracle.due(c.now, rank, gone); due > c.now {
+	if due := c.oracle.due(c.now, rank); due > c.now {
 		c.lanes.WakeAt(due)
 		return
 	}
@@ -237,15 +237,16 @@ func (c *Core) watch() {
 		c.stand()
 		c.campaign()
 	}
-	c.lanes.WakeAt(c.oracle.due(c.now, rank, gone))
+	c.lanes.WakeAt(c.oracle.due(c.now, rank))
 }
 
-// gone reports whether the operations of this process on the memory of a member fail.
+// gone reports whether the operations of this process on the memory of a member fail. A lane without
+// operations is not repaired, so the lane of an input counts only while entries wait.
 func (c *Core) gone(id multicast.ProcessID) bool {
 	if id == c.cfg.Self {
 		return false
 	}
-	if f := c.clients[c.group.ID]; f != nil {
+	if f := c.clients[c.group.ID]; f != nil && len(f.entries) > 0 {
 		for i, m := range c.group.Members {
 			if m == id && f.copies[i].lane.Failing() {
 				return true
@@ -282,7 +283,7 @@ func (c *Core) watchGrants() {
 		c.stepDown()
 		c.watch()
 	default:
-		if due := c.oracle.due(c.now, 0, false); due > c.now {
+		if due := c.oracle.dueAgain(c.now); due > c.now {
 			c.lanes.WakeAt(due)
 			return
 		}
