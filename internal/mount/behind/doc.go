@@ -19,10 +19,10 @@
 //	D5  Attributes that a file's owner sets, while content of the new file is kept, are kept with it
 //	    (SetAttr): the file gets its content and then these attributes. The mode and the times that the owner
 //	    gets in the answer stay true, except for the time of the last change.
-//	D6  The content in memory, with the memory of each batch beside it, is bounded. A write that does not fit
-//	    waits until other content was ordered. Far files have at most half of the memory, so near files,
-//	    except those that were far, do not wait for servers of other regions. A file has at most 64 sealed batches: a further write is not
-//	    kept.
+//	D6  The content in memory, with the memory of each batch beside it, is bounded. A write that does not
+//	    fit waits until other content was ordered. Far files have at most half of the memory, so near
+//	    files, except those that were far, do not wait for servers of other regions. A file has at most
+//	    64 sealed batches: a further write is not kept.
 //
 // The package knows neither FUSE nor the client: it reaches the cluster through Store.
 package behind
