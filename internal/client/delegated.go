@@ -104,8 +104,8 @@ func (d *delegations) answer(l *logOf, r meta.Result) route.Answer {
 	return route.Answer{Result: r, Partition: l.id, Seen: seen, AsOf: seen, Session: l.log.Session(), Held: true}
 }
 
-// Update executes an update in a log, or calls route.Router.Update. An update that is not executed in a log
-// is sent after all operations that were in logs before.
+// Update executes an update in the log of a held directory, if the client holds the objects of the update.
+// Otherwise it calls route.Router.Update, after the operations that were in the logs when Update was called.
 func (r *router) Update(ctx context.Context, cmd *meta.Command, to route.Target) (route.Answer, error) {
 	d := r.delegations
 	if d == nil {

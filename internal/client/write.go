@@ -257,7 +257,8 @@ func (p *Part) drop() {
 	}
 }
 
-// stageParts makes all parts blocks of the client's session in a partition. It returns the blocks and the
+// stageParts stores each part as a block whose id belongs to the client's present session in a partition. It
+// skips parts that are stored under this session already. It returns the blocks and the number of the
 // session.
 func (c *Writer) stageParts(ctx context.Context, at uint16, parts []Part) (blocks []meta.Block, session uint64, err error) {
 	g, staging := errgroup.WithContext(ctx)

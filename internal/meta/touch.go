@@ -7,7 +7,8 @@ import (
 )
 
 // touched is the state that queries can read and a command changes: names, and inodes with their attributes
-// and content. Directories that are only on a way up are held, but not touched.
+// and content. Directories that a command only passes on the path to the root (a way up, way.go) are held,
+// but not touched.
 type touched struct {
 	names  []hold      // the names
 	inodes []posix.Ino // the inodes

@@ -1,5 +1,5 @@
-// Package pause waits for a time to pass, and stops when a context ends. It is the one place in the tree that
-// does.
+// Package pause waits for a time to pass, and stops when a context ends. Use it in place of a select of a
+// timer and ctx.Done.
 package pause
 
 import (

@@ -61,8 +61,10 @@ func (c *guest) account() *account {
 	return c.info.account
 }
 
-// guests are the open connections with identified peers. The connections of one client share an account, and
-// the connections of clients are bounded.
+// guests are the open connections that the gate has let in. All connections of one client share an account,
+// which limits the resources of the client (account.go); a connection without certificates has none. The
+// number of connections is limited, for each client and for all clients together. Connections of servers are
+// not limited.
 type guests struct {
 	limits *limits         // those of the gate
 	ended  context.Context // accounts are not removed any more after its end

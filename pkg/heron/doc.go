@@ -63,14 +63,14 @@
 //	    invalid for readers. Tags ascend.
 //	V2  A version w names in prev the tag of the version that was the newest before w.
 //	V3  p takes a version v with a valid checksum and tag(v) < place(r, h) if the other version w is valid,
-//	    and either tag(w) < tag(v) or prev(w) = tag(v). In the first case, at the time when v was read, w
-//	    had not been written over since v was the newest: the next write would go to w, and each write of w
-//	    has a higher tag than v. By C1 no write before r is missing, so v is the newest before r. In the
+//	    and either tag(w) < tag(v) or prev(w) = tag(v). In the first case, w had not been written over
+//	    between the write of v and the read of w: each write over w after v has a higher tag than v. By C1
+//	    all writes before r were done before the read began, so v is the newest version before r. In the
 //	    second case w is the successor of v. If tag(w) >= place(r, h), v is the newest before r; otherwise w
 //	    itself is taken. If w is not valid, it is being written: p reads again.
-//	V4  If no version does, q is past r, or has taken over a state past r. Then a quorum of each group of r
-//	    has executed r (C2), p is not among them, and p is a lagger. The same holds if no member of h reports
-//	    the place of r: all that have reached r are past it.
+//	V4  If both versions are valid and V3 permits neither, q is past r, or has taken over a state past r.
+//	    Then a quorum of each group of r has executed r (C2), p is not among them, and p is a lagger. The
+//	    same holds if no member of h reports the place of r: all that have reached r are past it.
 //	T1  A lagger at r asks for the state after a request at or after r. A helper qualifies if it has
 //	    executed a request at or after r in its group's log.
 //	T2  The transfer has all objects written at or after place(r, g), the slots, the counts of common
@@ -79,7 +79,7 @@
 //	T3  A helper that coordinates for a later request sends its state before that request, with the counts
 //	    before it. Without this, a lagger whose answer the helper's coordination needs would wait for ever.
 //	L   A quorum of each group runs for ever. By V4 and C2 a member that qualifies is among them (T1), so
-//	    each lagger ends; by C2 each phase ends.
+//	    each transfer to a lagger ends; by C2 each phase ends.
 //
 // Linearizability follows as in section III-C of the paper: by C1 and V3 the reads of r return the state
 // after all requests before r, and by C2 no request is answered before all groups have reached it.

@@ -15,7 +15,8 @@ import (
 )
 
 // A server that has not stored its copy after CallTimeout/slowPart is late: the next server stands in for it.
-// If both store the block, the server that does not own it hands it back.
+// If both store the block, the server that does not own the block drops its copy later, when all owners have
+// good copies (handback.go).
 const slowPart = 8
 
 // put makes the copies of a block in parallel: on its owners, and for each owner that fails or is slow on the

@@ -15,13 +15,14 @@
 //
 //	R1  The order is a function of the id and the set of members alone: neither the
 //	    order in which they are listed, nor the machine or the version, matters.
-//	    Positions are on disks of whole regions: the hash is for ever.
+//	    The blocks of existing regions lie on the disks that this order chose, so the
+//	    hash must never change.
 //	R2  Walk names every member exactly once, and Owners(id, n) is its first n.
 //	R3  The first min(n, number of datacenters) owners are in distinct datacenters.
-//	R4  A member that joins or leaves changes only the places that it takes or
-//	    gives up: of the others, none moves ahead of another of the same datacenter.
-//	    Of the first n, one that joins takes the place of one at most, and else nothing
-//	    moves: of n servers, a joining one receives about 1/(n+1) of the copies.
+//	R4  If a member joins or leaves, the other members of each datacenter keep their
+//	    order among themselves. A joining member replaces at most one of the n owners
+//	    of a block; the other owners stay. A server that joins N servers receives about
+//	    1/(N+1) of the copies.
 //	R5  OwnersAmong is Walk without the servers that are down, cut to n.
 package ring
 

@@ -161,9 +161,9 @@ func (c *variables) follow() {
 	c.accepted = slices.Delete(c.accepted, 0, n)
 }
 
-// learn returns the message of an entry in the T of g; nil if this process has delivered and forgotten it.
-// Line 47 adds START(m) to M here; this code waits for START from the sender, and fetches it later
-// (fetch.go).
+// learn returns the message that an entry of the log of g (T in the algorithm) names; nil if this process has
+// delivered and forgotten it. Line 47 of the algorithm adds START(m), the content, to the known messages (M)
+// here. This code waits for START(m) from the sender, and fetches it later if it has not come (fetch.go).
 func (c *delivery) learn(id multicast.MessageID, g *group) *message {
 	m := c.messages[id]
 	if m == nil && !c.done.has(id) {
