@@ -50,7 +50,7 @@ directories that the work has touched, and syncfs. Its time counts. Each client 
 
 CPU is the time of one operation over all processes that serve the directory: the process of the mount and the servers of its cluster on this
 machine, or the processes that --pid names. To see processes of other users, run it as root. "requests" are those of the kernel, "queries" the reads of metadata,
-and "commands" the ordered commands that a GlobalFS mount sent for one operation. An interrupted run removes its working directories,
+and "commands" the ordered commands that a GlobalFS mount sent for one operation. An interrupted run prints no result, and removes its working directories,
 DIR/globalfs-bench-*.`,
 		Example: `  globalfs bench mount --loopback /var/tmp /mnt/globalfs
   globalfs bench mount --measures create,stat --clients 1,8,32 disk=/var/tmp globalfs=/mnt/globalfs

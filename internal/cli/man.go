@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,6 +39,7 @@ it also writes one page about all commands for the web.`,
 					return err
 				}
 			}
+			indentCode(cmd.Root())
 			err := doc.GenManTree(cmd.Root(), &doc.GenManHeader{Title: "GLOBALFS", Section: "1", Source: "GlobalFS " + command.Version(), Manual: "GlobalFS", Date: &born}, args[0])
 			if err != nil || output != "json" {
 				return err
@@ -48,4 +50,13 @@ it also writes one page about all commands for the web.`,
 	cmd.Flags().StringVar(&markdown, "markdown", "", "also write one Markdown page about all commands to this file")
 	quietOutputFlag(cmd, &output)
 	return cmd
+}
+
+// indentCode indents the lists and examples of help texts by four columns: the converter to roff joins other
+// lines.
+func indentCode(cmd *cobra.Command) {
+	cmd.Long = strings.ReplaceAll(cmd.Long, "\n  ", "\n    ")
+	for _, c := range cmd.Commands() {
+		indentCode(c)
+	}
 }

@@ -89,7 +89,9 @@ func (f *traceFlags) run(cmd *cobra.Command, args []string) error {
 	if f.after < 0 || f.after > trace.MaxTime/2 {
 		return command.UsageError(fmt.Errorf("--after %v: at most %v", f.after, trace.MaxTime/2))
 	}
-	if info, err := os.Stat(args[0]); err == nil && !info.IsDir() {
+	if info, err := os.Stat(args[0]); errors.Is(err, os.ErrNotExist) {
+		return command.InputError(fmt.Errorf("%s does not exist: give a directory on a mounted tree", args[0]))
+	} else if err == nil && !info.IsDir() {
 		return command.InputError(fmt.Errorf("%s is not a directory: give a directory on a mounted tree", args[0]))
 	}
 	logger, err := f.logging.logger()

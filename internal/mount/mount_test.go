@@ -76,6 +76,15 @@ func (m *mounted) read(t *testing.T, name string) string {
 	return string(b)
 }
 
+// awaitContent waits until a file that another mount has written has some content here.
+func (m *mounted) awaitContent(t *testing.T, name, content string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		b, err := os.ReadFile(m.path(name))
+		return err == nil && string(b) == content
+	}, 30*time.Second, time.Millisecond, name)
+}
+
 func (m *mounted) stat(t *testing.T, name string) (st unix.Stat_t) {
 	t.Helper()
 	require.NoError(t, unix.Lstat(m.path(name), &st))

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -24,7 +25,7 @@ func TestSubdir(t *testing.T) {
 	part := &mounted{whole.Network, nil, m, dir}
 
 	part.write(t, "file", "content")
-	require.Equal(t, "content", whole.read(t, "us-east-1/a/b/file"))
+	whole.awaitContent(t, "us-east-1/a/b/file", "content")
 	require.Equal(t, whole.stat(t, "us-east-1/a/b").Ino, part.stat(t, "").Ino)
 	require.NoError(t, os.Mkdir(part.path("d"), 0o755))
 	require.NoError(t, os.Rename(part.path("file"), part.path("d/file")))
@@ -39,16 +40,18 @@ func TestSubdir(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, entries, 4)
-	entries, err = os.ReadDir(whole.path("us-east-1/a/b"))
-	require.NoError(t, err)
-	require.Len(t, entries, 4)
-	info, err := os.Stat(whole.path("us-east-1/a/b"))
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o711), info.Mode().Perm())
+	require.Eventually(t, func() bool {
+		entries, err := os.ReadDir(whole.path("us-east-1/a/b"))
+		return err == nil && len(entries) == 4
+	}, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		info, err := os.Stat(whole.path("us-east-1/a/b"))
+		return err == nil && info.Mode().Perm() == 0o711
+	}, 30*time.Second, time.Millisecond)
 	part.runPosix(t)
 	require.NoError(t, os.Rename(whole.path("us-east-1/a/b"), whole.path("elsewhere")))
 	part.write(t, "moved", "along")
-	require.Equal(t, "along", whole.read(t, "elsewhere/moved"))
+	whole.awaitContent(t, "elsewhere/moved", "along")
 	require.NoError(t, os.RemoveAll(whole.path("elsewhere")))
 	err = os.WriteFile(part.path("new"), nil, 0o644)
 	require.True(t, errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESTALE), "%v", err)
