@@ -168,8 +168,7 @@ type trio struct {
 	network *transport.Local
 	members [4]*trioMember // from 1 on
 
-	suspect time.Duration
-	shares  net.Listener // with provider shm, the members share memory over its sockets; nil: provider soft
+	shares net.Listener // with provider shm, the members share memory over its sockets; nil: provider soft
 
 	mu        sync.Mutex
 	endpoints [4]provider
@@ -191,8 +190,8 @@ type trioMember struct {
 	life  uint64
 }
 
-func newTrio(t *testing.T, suspect time.Duration, shares net.Listener) *trio {
-	g := &trio{t: t, network: transport.NewLocal(nil), suspect: suspect, shares: shares}
+func newTrio(t *testing.T, shares net.Listener) *trio {
+	g := &trio{t: t, network: transport.NewLocal(nil), shares: shares}
 	for i := 1; i < len(g.members); i++ {
 		g.members[i] = &trioMember{}
 		g.start(i)
@@ -242,7 +241,7 @@ func (g *trio) start(i int) {
 	m.life++
 	core, err := onesided.New(onesided.Config{
 		Self: self, Group: multicast.Group{Members: []multicast.ProcessID{1, 2, 3}},
-		SlotSize: 256, Slots: 16, SuspectAfter: g.suspect, Seed: m.life,
+		SlotSize: 256, Slots: 16, SuspectAfter: 100 * time.Millisecond, Seed: m.life,
 	})
 	require.NoError(g.t, err)
 	for _, record := range m.log.records {
@@ -333,8 +332,8 @@ func (g *trio) leader(members ...int) (leader int) {
 // TestOneSidedGroup: drivers step an order in one-sided memory. Its leader stops, and comes back with its
 // log; then all stop and come back. The memory of provider shm runs turns itself.
 func TestOneSidedGroup(t *testing.T) {
-	t.Run("soft", func(t *testing.T) { testGroup(t, newTrio(t, 100*time.Millisecond, nil)) })
-	t.Run("shm", func(t *testing.T) { testGroup(t, newTrio(t, 100*time.Millisecond, sockets(t))) })
+	t.Run("soft", func(t *testing.T) { testGroup(t, newTrio(t, nil)) })
+	t.Run("shm", func(t *testing.T) { testGroup(t, newTrio(t, sockets(t))) })
 }
 
 // sockets returns a listener for the sockets of a trio.
@@ -343,20 +342,6 @@ func sockets(t *testing.T) net.Listener {
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
-}
-
-// TestDeadLeader: members whose operations on the memory of the leader fail replace it long before
-// SuspectAfter.
-func TestDeadLeader(t *testing.T) {
-	const suspect = 20 * time.Second
-	g := newTrio(t, suspect, sockets(t))
-	g.work("begin", 1, 2, 3)
-	gone := g.leader(1, 2, 3)
-	others := slices.DeleteFunc([]int{1, 2, 3}, func(i int) bool { return i == gone })
-	g.halt(gone)
-	began := time.Now()
-	g.work("without", others...)
-	require.Less(t, time.Since(began), suspect/2)
 }
 
 func testGroup(t *testing.T, g *trio) {

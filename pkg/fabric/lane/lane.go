@@ -115,7 +115,7 @@ func (s *Set) New(peer fabric.NodeID, region fabric.RegionID, owner Owner) *Lane
 // Break treats the operations under way as failed, and has the lane reset before the next one. The peer has
 // restarted: all effects are gone with its memory.
 func (l *Lane) Break() {
-	l.broken, l.failures = true, 0
+	l.broken = true
 	for i := range l.flights {
 		l.flights[i].void = true
 	}
@@ -130,9 +130,6 @@ func (l *Lane) Move(peer fabric.NodeID) {
 
 // Busy reports whether operations are under way on a lane that works.
 func (l *Lane) Busy() bool { return len(l.flights) > 0 && !l.broken }
-
-// Failing reports whether operations have failed, and neither an operation nor a reset has succeeded since.
-func (l *Lane) Failing() bool { return l.broken && l.failures > 0 }
 
 // Ready reports whether operations may be posted. If the lane is broken, Ready resets it when the time has
 // come.

@@ -2,7 +2,6 @@ package tram
 
 import (
 	"github.com/globalfs/globalfs/pkg/fabric"
-	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 // grant implements Algorithm 2 (checking permissions). Of the members that ask, the one with the highest
@@ -221,7 +220,6 @@ func (c *Core) watch() {
 		c.watchGrants()
 		return
 	}
-	c.oracle.reached(c.now, !c.gone(c.holder(c.promised)))
 	if !c.waits() {
 		c.oracle.rest()
 		return
@@ -238,22 +236,6 @@ func (c *Core) watch() {
 		c.campaign()
 	}
 	c.lanes.WakeAt(c.oracle.due(c.now, rank))
-}
-
-// gone reports whether the operations of this process on the memory of a member fail. A lane without
-// operations is not repaired, so the lane of an input counts only while entries wait.
-func (c *Core) gone(id multicast.ProcessID) bool {
-	if id == c.cfg.Self {
-		return false
-	}
-	if f := c.clients[c.group.ID]; f != nil && len(f.entries) > 0 {
-		for i, m := range c.group.Members {
-			if m == id && f.copies[i].lane.Failing() {
-				return true
-			}
-		}
-	}
-	return c.peers[id].lane.Failing()
 }
 
 // outbid reports whether a member has granted a timestamp above that of this process' attempt.
@@ -283,7 +265,7 @@ func (c *Core) watchGrants() {
 		c.stepDown()
 		c.watch()
 	default:
-		if due := c.oracle.dueAgain(c.now); due > c.now {
+		if due := c.oracle.due(c.now, 0); due > c.now {
 			c.lanes.WakeAt(due)
 			return
 		}
