@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/reason"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -69,21 +70,11 @@ func (r *Etcd) translate(ctx, bounded context.Context, err error, latest *cause)
 	}
 	switch {
 	case bounded.Err() == nil && code != codes.Unavailable && code != codes.DeadlineExceeded && code != codes.ResourceExhausted:
-		return fmt.Errorf("%s (%s)", reasonOf(reported.Message()), where)
+		return fmt.Errorf("%s (%s)", reason.In(reported.Message()), where)
 	case ctx.Err() != nil: // a deadline of the caller
-		return fmt.Errorf("%w: %w: %s (%s)", ErrUnavailable, ctx.Err(), reasonOf(reported.Message()), where)
+		return fmt.Errorf("%w: %w: %s (%s)", ErrUnavailable, ctx.Err(), reason.In(reported.Message()), where)
 	}
-	return fmt.Errorf("%w: %s (%s)", ErrUnavailable, reasonOf(reported.Message()), where)
-}
-
-// reasonOf returns the reason of a failed connection without the layers of gRPC around the reason.
-func reasonOf(message string) string {
-	for _, layer := range []string{"Error while dialing: ", "authentication handshake failed: "} {
-		if _, inner, found := strings.Cut(message, layer); found {
-			message = strings.TrimSuffix(inner, `"`)
-		}
-	}
-	return message
+	return fmt.Errorf("%w: %s (%s)", ErrUnavailable, reason.In(reported.Message()), where)
 }
 
 // outage logs a loss once, and its end once.

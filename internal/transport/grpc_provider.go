@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/reason"
 	"github.com/globalfs/globalfs/internal/wire"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"google.golang.org/grpc"
@@ -88,7 +89,7 @@ func (p *grpcProvider) call(ctx context.Context, to multicast.ProcessID, address
 	case status.Code(err) == codes.DeadlineExceeded: // the other end noticed first
 		return nil, context.DeadlineExceeded
 	}
-	return nil, unreachable(to, reasonIn(status.Convert(err).Message()))
+	return nil, unreachable(to, reason.In(status.Convert(err).Message()))
 }
 
 func (p *grpcProvider) close() error {

@@ -74,6 +74,7 @@ var floors = map[string]int{
 	"pkg/fabric/fabricsim": 4,
 
 	"internal/pause":         4,
+	"internal/reason":        4,
 	"internal/recent":        4,
 	"internal/progress":      4,
 	"internal/client/notice": 4,

@@ -1,4 +1,4 @@
-package transport
+package reason
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestReasonIn(t *testing.T) {
+func TestIn(t *testing.T) {
 	for message, want := range map[string]string{
 		`connection error: desc = "transport: Error while dialing: dial tcp 10.0.0.1:7420: connect: connection refused"`: "dial tcp 10.0.0.1:7420: connect: connection refused",
 		`connection error: desc = "transport: authentication handshake failed: tls: \"x\" is unknown"`:                   `tls: "x" is unknown`,
@@ -16,6 +16,6 @@ func TestReasonIn(t *testing.T) {
 		"plain":                    "plain",
 		"":                         "",
 	} {
-		require.Equal(t, want, reasonIn(message))
+		require.Equal(t, want, In(message))
 	}
 }

@@ -1,17 +1,18 @@
-package transport
+// Package reason shortens the messages of gRPC about connections for operators.
+package reason
 
 import (
 	"strconv"
 	"strings"
 )
 
-// reasonIn returns the reason in a message of gRPC about a connection, without the layers around it:
+// In returns the reason in a message of gRPC about a connection, without the layers around it:
 //
 //	connection error: desc = "transport: Error while dialing: dial tcp 10.0.0.1:7420: connect: connection
 //	refused"
 //
 // says "dial tcp 10.0.0.1:7420: connect: connection refused".
-func reasonIn(message string) string {
+func In(message string) string {
 	for {
 		_, inner, found := strings.Cut(message, `desc = "`)
 		if !found {
