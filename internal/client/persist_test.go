@@ -237,13 +237,7 @@ func TestPersistDoesNotDependOnOtherPartitions(t *testing.T) {
 // The same is true for storage servers, except those of a partition in which a moved file was written.
 func TestPersistDependsOnTheStorageOfTheFile(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
-		cfg, far := n.Config(west), &unsyncedStore{Store: n.Blocks}
-		cfg.Blocks = func(partition uint16) block.Store {
-			if partition == 2 {
-				return far
-			}
-			return n.Blocks
-		}
+		cfg, far := withUnsyncedStore(n)
 		c, err := client.New(cfg)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, c.Close()) }()
@@ -266,13 +260,7 @@ func TestPersistDependsOnTheStorageOfTheFile(t *testing.T) {
 // all storage servers until they have synced once.
 func TestPersistAfterResumeDependsOnAllStorage(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
-		cfg, far := n.Config(west), &unsyncedStore{Store: n.Blocks}
-		cfg.Blocks = func(partition uint16) block.Store {
-			if partition == 2 {
-				return far
-			}
-			return n.Blocks
-		}
+		cfg, far := withUnsyncedStore(n)
 		old, err := client.New(cfg)
 		require.NoError(t, err)
 		f := create(t, old, local(n, 1), "f").Ino
@@ -294,13 +282,7 @@ func TestPersistAfterResumeDependsOnAllStorage(t *testing.T) {
 // asks them.
 func TestPersistReportsErrorsOfOtherStorage(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
-		cfg, far := n.Config(west), &unsyncedStore{Store: n.Blocks}
-		cfg.Blocks = func(partition uint16) block.Store {
-			if partition == 2 {
-				return far
-			}
-			return n.Blocks
-		}
+		cfg, far := withUnsyncedStore(n)
 		c, err := client.New(cfg)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, c.Close()) }()
@@ -311,6 +293,18 @@ func TestPersistReportsErrorsOfOtherStorage(t *testing.T) {
 		time.Sleep(time.Minute) // fake time: the work in the background is repeated
 		require.Equal(t, posix.ENOSPC, c.Persist(t.Context(), f))
 	})
+}
+
+// withUnsyncedStore returns a configuration with an unsyncedStore for partition 2.
+func withUnsyncedStore(n *clienttest.Network) (client.Config, *unsyncedStore) {
+	cfg, far := n.Config(west), &unsyncedStore{Store: n.Blocks}
+	cfg.Blocks = func(partition uint16) block.Store {
+		if partition == 2 {
+			return far
+		}
+		return n.Blocks
+	}
+	return cfg, far
 }
 
 // unsyncedStore is a block store whose Sync does not answer, or fails.
