@@ -136,16 +136,25 @@ func (e *endpoint) Register(id fabric.RegionID, size int) (fabric.Memory, error)
 	return r, nil
 }
 
+// registered returns a region of this node. The caller holds mu.
+func (e *endpoint) registered(id fabric.RegionID) (*region, error) {
+	if e.closed {
+		return nil, errClosed
+	}
+	r := e.regions[id]
+	if r == nil {
+		return nil, fmt.Errorf("fabric: there is no region %d: register it", id)
+	}
+	return r, nil
+}
+
 // Grant implements fabric.Endpoint.
 func (e *endpoint) Grant(id fabric.RegionID, peer fabric.NodeID, rights fabric.Rights) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return errClosed
-	}
-	r := e.regions[id]
-	if r == nil {
-		return fmt.Errorf("fabric: there is no region %d: register it", id)
+	r, err := e.registered(id)
+	if err != nil {
+		return err
 	}
 	r.rights[peer] |= rights
 	if s := r.served[peer]; s != nil && s.connected {

@@ -16,11 +16,7 @@ static int expected_psn(struct ibv_qp *qp, uint32_t *psn) {
 */
 import "C"
 
-import (
-	"fmt"
-
-	"github.com/globalfs/globalfs/pkg/fabric"
-)
+import "github.com/globalfs/globalfs/pkg/fabric"
 
 // expected returns the number of the packet that the pair expects next.
 func (p *pair) expected() (psn C.uint32_t, err error) {
@@ -32,12 +28,9 @@ func (p *pair) expected() (psn C.uint32_t, err error) {
 func (e *endpoint) Revoke(id fabric.RegionID, peer fabric.NodeID, rights fabric.Rights) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return errClosed
-	}
-	r := e.regions[id]
-	if r == nil {
-		return fmt.Errorf("fabric: there is no region %d: register it", id)
+	r, err := e.registered(id)
+	if err != nil {
+		return err
 	}
 	r.rights[peer] &^= rights
 	s := r.served[peer]
