@@ -198,7 +198,11 @@ func offer(conn *net.UnixConn, ring int, deadline time.Time) (*segment, error) {
 		s.Unmap()
 		return nil, fmt.Errorf("shm: the peer takes no segment (answer %d, %v): its log says why", answer[0], err)
 	}
-	return s, conn.SetDeadline(time.Time{})
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		s.Unmap()
+		return nil, err
+	}
+	return s, nil
 }
 
 // accept receives and maps the segment of an initiator. The initiator then waits for admit.
