@@ -129,10 +129,10 @@ func (a *Access) take(received *Description) error {
 		return fmt.Errorf("server %s: description of the cluster: %w", received.Server, err)
 	}
 	newer, err := a.known.offer(d)
-	if err == nil && received.Version == a.Version() {
-		a.taken.Store(received)
-	}
 	if err == nil {
+		if received.Version == a.Version() {
+			a.taken.Store(received)
+		}
 		a.delegates.Store(&granting{all: received.Delegates, numbered: received.NumberedGrants})
 	}
 	if newer && a.network.Credentials != nil {

@@ -336,6 +336,9 @@ func TestOneSidedGroup(t *testing.T) {
 	t.Run("shm", func(t *testing.T) { testGroup(t, newTrio(t, sockets(t))) })
 }
 
+// Memory of provider shm runs turns itself.
+var _ notifier = (*shm.Endpoint)(nil)
+
 // sockets returns a listener for the sockets of a trio.
 func sockets(t *testing.T) net.Listener {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))

@@ -56,7 +56,7 @@
 //	completion with an error  may be executed             may be executed     may be executed     may be executed
 //	death of the peer         retry timeout               Config              end of connection,  end of connection,
 //	                                                                          or Config.Timeout   or Config.Timeout
-//	revocation                access flags of the QP,     lock of the event   lock of the region  lock of the region
+//	revocation                access flags of the QP,     lock of the event   region's lock       region's lock
 //	                          then its reset
 //	after a refused operation both QPs are in error       queue is broken     queue is broken     queue is broken
 //
